@@ -1,0 +1,58 @@
+"""Fixtures for tests against a real control plane, which is built once per machine and started once per session.
+
+Where the programs can be neither found nor built, the tests are skipped with the reason; on CI (`CI=true`) they fail
+instead, since a skipped suite would look green.
+"""
+
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.controlplane import build
+from e2e.controlplane.client import ApiError
+from e2e.controlplane.cluster import ControlPlane
+from e2e.waiting import wait_until
+
+
+@pytest.fixture(scope="session")
+def assets(request: pytest.FixtureRequest) -> Path:
+    """The folder with the programs of a control plane; a first build shows its progress in spite of captured output."""
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    try:
+        with capture.global_and_fixture_disabled():
+            return build.build()
+    except build.ControlPlaneUnavailableError as unavailable:
+        if os.environ.get("CI") == "true":
+            pytest.fail(str(unavailable), pytrace=False)
+        pytest.skip(str(unavailable))
+
+
+@pytest.fixture(scope="session")
+def control_plane(assets: Path) -> Iterator[ControlPlane]:
+    """A control plane with the controller manager and kwok, shared by the whole session: use your own namespace and nodes."""
+    with ControlPlane(controller_manager=True, kwok=True, programs=assets) as running:
+        yield running
+
+
+@pytest.fixture
+def namespace(control_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A fresh namespace for one test, with its default ServiceAccount; its pods are gone when the test is over."""
+    slug = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).removeprefix("test-")[:40].strip("-")
+    name = f"{slug}-{secrets.token_hex(3)}"
+    control_plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    wait_until(lambda: _has_default_account(control_plane, name), what=f"the default ServiceAccount in {name}")
+    yield name
+    control_plane.request("DELETE", f"/api/v1/namespaces/{name}")
+    control_plane.request("DELETE", f"/api/v1/namespaces/{name}/pods", {"gracePeriodSeconds": 0})
+
+
+def _has_default_account(control_plane: ControlPlane, namespace: str) -> bool:
+    try:
+        control_plane.request("GET", f"/api/v1/namespaces/{namespace}/serviceaccounts/default")
+    except ApiError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""A real Kubernetes control plane on this machine: how its programs are built, started, stopped and spoken to."""

@@ -1,0 +1,111 @@
+"""Effects: what the engine and its plugins ask the outside world to do, as values.
+
+For the edges, which carry them out and report back as events, and for Bind plugins, which return them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """Base of all effects."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodRef:
+    """Which pod is meant; the uid is a precondition."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    @property
+    def key(self) -> str:
+        """Namespace and name."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRef:
+    """Which object an event is about."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class BindPod(Effect):
+    """Bind a pod to a node; answered by BindingSucceeded or BindingFailed."""
+
+    pod: PodRef
+    node_name: str
+    #: Copied by the API server to the pod.
+    annotations: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class EvictPod(Effect):
+    """Give a pod the DisruptionTarget condition, then delete it with its own grace period.
+
+    Answered by EvictionFailed, or by the pod's going.
+    """
+
+    pod: PodRef
+    #: Reason of the condition, such as PreemptionByScheduler.
+    reason: str
+    message: str
+    grace_period_seconds: int = 30
+
+
+@dataclass(frozen=True, slots=True)
+class NominatePod(Effect):
+    """Write status.nominatedNodeName; the empty name clears it."""
+
+    pod: PodRef
+    node_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetPodScheduled(Effect):
+    """Write the condition PodScheduled=False with a reason: Unschedulable, SchedulingGated or SchedulerError."""
+
+    pod: PodRef
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetGangStatus(Effect):
+    """Write the status of a PodGroup of ours; other dialects' objects are never written."""
+
+    namespace: str
+    name: str
+    uid: str
+    #: Pending, Scheduling, Scheduled, Running, Finished, Failed or Invalid.
+    phase: str
+    observed_generation: int
+    #: Counts of members by state: pending, bound, running, succeeded, failed.
+    counts: tuple[tuple[str, int], ...]
+    #: Condition "Scheduled": status, reason, message.
+    scheduled: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class EmitEvent(Effect):
+    """Record an event (events.k8s.io/v1) about an object."""
+
+    regarding: ObjectRef
+    #: Normal or Warning.
+    type: str
+    reason: str
+    action: str
+    note: str
+    related: ObjectRef | None = None
+    reporting_controller: str = "ai-scheduler"

@@ -1,0 +1,119 @@
+"""Plugin: the contract between the framework and whoever decides something.
+
+A plugin is one class.  It implements the points it needs, by name; the runtime finds them once, at start.  Everything is
+synchronous and pure: no I/O, no clock, no randomness; the Handle gives what a plugin may ask.
+
+| point | method | called | may answer |
+|---|---|---|---|
+| PreEnqueue | `pre_enqueue(pod)` | before a workload may be tried, and again after its own events | None, a rejection |
+| QueueSort | `sort_key(workload)` | once per workload and queueing; lowest first | a tuple |
+| PreFilter | `pre_filter(state, pod, nodes)` | once per shape and cycle | None, PreFilterResult, Skip, a rejection |
+| Filter | `filter(state, pod, node)` or `filter_all(state, pod, nodes)` | per shape; again for touched nodes | None or a rejection; Verdicts |
+| PostFilter | `post_filter(state, pod, failure)` | when no node was left for a pod | PostFilterResult or a rejection |
+| | `post_filter_gang(state, gang, failure)` | the same for a gang | the same |
+| PreScore | `pre_score(state, pod, nodes)` | with the feasible nodes, before Score | None, Skip |
+| Score | `score(state, pod, node)` or `score_all(state, pod, nodes)` | over feasible nodes | int; int64 array |
+| | `normalize(state, pod, scores)` | after Score | int64 array within 0 to 100 |
+| GenerateDomains | `generate_domains(state, gang, nodes)` | once per gang cycle | list of Domain |
+| ScorePlacement | `score_placement(state, gang, placement)` | for each complete placement | int within 0 to 100 |
+| Reserve | `reserve(state, pod, node_name)` | after the pod was assumed | None, a rejection |
+| Unreserve | `unreserve(state, pod, node_name)` | on any later failure, all plugins, in reverse; idempotent | nothing |
+| Permit | `permit(state, pod, node_name)` | when the whole workload is reserved | None, Wait, a rejection |
+| PreBind | `pre_bind(state, pod, node_name)` | once nobody waits | None, a rejection, or AwaitEffects |
+| Bind | `bind(state, pod, node_name)` | then; the first that does not Skip wins | BindPod, Skip |
+| PostBind | `post_bind(state, pod, node_name)` | when the binding is known to have succeeded | nothing |
+
+`None` always means success.  `queueing_hint(event, pod, reason)` may refine which events wake a refused pod.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from .effects import Effect
+from .status import Code, Reason, Status
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from scheduler.model import Pod
+    from scheduler.state.snapshot import Nodes
+
+    from .handle import Handle
+
+
+class Plugin:
+    """Base of all plugins: name, arguments and handle; it implements no point."""
+
+    #: The name in configurations, messages and metrics.
+    NAME: ClassVar[str] = ""
+    #: The pydantic model of `pluginConfig[].args`; None if the plugin takes none.
+    Args: ClassVar[type[BaseModel] | None] = None
+    #: Filter and Score read only Node objects, never what stands on them: verdicts last until a node changes.
+    READS_NODES_ONLY: ClassVar[bool] = False
+    #: Filter and Score read only what `Pod.shape` covers; a plugin that reads more of a pod leaves it False.
+    READS_SHAPE_ONLY: ClassVar[bool] = False
+
+    def __init__(self, args: Any, handle: Handle) -> None:  # noqa: ANN401 - an instance of Args, or None
+        """Keep the arguments (an instance of `Args`, or None) and the handle."""
+        self.args = args
+        self.handle = handle
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """A part of the cluster that a gang may be placed in as a whole."""
+
+    name: str
+    #: Rows of the snapshot, ascending.
+    rows: tuple[int, ...]
+    #: Lower is tighter; tighter domains are tried first.
+    level: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """A pod that must go, and why."""
+
+    pod: Pod
+    node_name: str
+    violates_budget: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PostFilterResult:
+    """A plan to make room: whom to evict, and where each pod of the workload is nominated."""
+
+    victims: tuple[Victim, ...]
+    #: Pod uid to node name.
+    nominations: dict[str, str]
+    message: str = ""
+
+
+@dataclass(slots=True)
+class Failure:
+    """What PostFilter learns of a failed attempt."""
+
+    #: All nodes, in row order.
+    nodes: Nodes
+    #: Pod uid (or the uid of one pod of a shape) to the status of every node; None for a node that passed.
+    statuses: dict[str, list[Status | None]] = field(default_factory=dict)
+    #: Set when the cycle ended before Filter.
+    early: Status | None = None
+
+    def resolvable_rows(self, uid: str) -> list[int]:
+        """Return the rows that evictions may help: those whose status is Unschedulable."""
+        return [i for i, s in enumerate(self.statuses.get(uid, ())) if s is not None and s.code is Code.UNSCHEDULABLE]
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitEffects:
+    """PreBind: carry these effects out and wait until `until_key` is reported done, at most this long."""
+
+    effects: tuple[Effect, ...]
+    until_key: str
+    timeout_seconds: float
+
+
+__all__ = ["AwaitEffects", "Domain", "Failure", "Plugin", "PostFilterResult", "Reason", "Victim"]

@@ -1,0 +1,136 @@
+"""Statuses and reasons: how a plugin says yes, no, not now or wait, as values.
+
+For plugins and the engine.  An accident is an exception, never a status made by a plugin; the runtime turns it into
+`Code.ERROR`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import Enum, IntEnum, IntFlag, auto
+
+
+class ClusterEvent(IntFlag):
+    """What can happen in a cluster that may cure a refusal."""
+
+    NONE = 0
+    NODE_ADDED = auto()
+    NODE_ALLOCATABLE = auto()
+    NODE_LABELS = auto()
+    NODE_TAINTS = auto()
+    #: An assigned pod ended, was deleted or gave back what it held.
+    POD_REMOVED = auto()
+    #: A pod was assigned, by anybody.
+    POD_ASSIGNED = auto()
+    #: A pending pod came into being.
+    POD_CREATED = auto()
+    #: The pod's own gates, labels, tolerations or requests changed.
+    POD_UPDATED = auto()
+    GANG_CHANGED = auto()
+    #: A workload stopped waiting at Permit.
+    PERMIT_RESOLVED = auto()
+    #: Time passed (flush).
+    TIME = auto()
+    NODE_ANY = NODE_ADDED | NODE_ALLOCATABLE | NODE_LABELS | NODE_TAINTS
+    ANY = NODE_ANY | POD_REMOVED | POD_ASSIGNED | POD_CREATED | POD_UPDATED | GANG_CHANGED | PERMIT_RESOLVED | TIME
+
+
+class Code(IntEnum):
+    """Status codes with kube-scheduler's meaning; of two rejections the higher one counts."""
+
+    SUCCESS = 0
+    #: Evicting pods may help.
+    UNSCHEDULABLE = 1
+    #: Evicting pods cannot help.
+    UNSCHEDULABLE_AND_UNRESOLVABLE = 2
+    #: The plugin or its input is broken.
+    ERROR = 3
+    #: Permit: hold the pod until it is allowed, rejected or late.
+    WAIT = 4
+    #: Bind: not mine. PreFilter and PreScore: leave my Filter or Score out of this cycle.
+    SKIP = 5
+    #: A node was found, but somebody outside must act first.
+    PENDING = 6
+
+    @property
+    def upstream_name(self) -> str:
+        """The code as kube-scheduler spells it."""
+        return "".join(word.capitalize() for word in self.name.split("_")).replace("AndUnresolvable", "AndUnresolvable")
+
+
+class Kind(Enum):
+    """How final a refusal is."""
+
+    NEVER = "never"
+    NOT_NOW = "not now"
+    GAVE_UP = "gave up searching"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why something was refused: a code for programs, a sentence for people, numbers, and what could cure it."""
+
+    code: str
+    #: Counted per node in messages, so in kube-scheduler's wording where it has one.
+    text: str
+    cures: ClusterEvent = ClusterEvent.ANY
+    kind: Kind = Kind.NOT_NOW
+    numbers: tuple[tuple[str, int | float | str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What an extension point answers; None stands for success."""
+
+    code: Code
+    reasons: tuple[Reason, ...] = ()
+    #: Stamped by the runtime.
+    plugin: str = ""
+    #: Code.WAIT: how long, in seconds.
+    wait_seconds: float | None = None
+
+    @classmethod
+    def unschedulable(cls, *reasons: Reason) -> Status:
+        """Refuse in a way that evictions may cure."""
+        return cls(Code.UNSCHEDULABLE, reasons)
+
+    @classmethod
+    def unresolvable(cls, *reasons: Reason) -> Status:
+        """Refuse in a way that evictions cannot cure."""
+        return cls(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
+
+    @classmethod
+    def error(cls, text: str) -> Status:
+        """Report an accident."""
+        return cls(Code.ERROR, (Reason("SchedulerError", text),))
+
+    @classmethod
+    def wait(cls, seconds: float, text: str = "") -> Status:
+        """Hold the pod at Permit for at most this long."""
+        return cls(Code.WAIT, (Reason("WaitingAtPermit", text),) if text else (), wait_seconds=seconds)
+
+    @classmethod
+    def skip(cls) -> Status:
+        """Leave this plugin out."""
+        return cls(Code.SKIP)
+
+    def stamped(self, plugin: str) -> Status:
+        """Return the status with the plugin's name on it."""
+        return self if self.plugin else replace(self, plugin=plugin)
+
+    @property
+    def message(self) -> str:
+        """All sentences, as one."""
+        return ", ".join(reason.text for reason in self.reasons)
+
+    @property
+    def is_rejection(self) -> bool:
+        """The status says no, in one of the two ways."""
+        return self.code in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+
+
+@dataclass(slots=True)
+class PreFilterResult:
+    """What PreFilter may answer beside a status: the only nodes worth looking at (None: all)."""
+
+    node_names: frozenset[str] | None = field(default=None)

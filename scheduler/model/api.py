@@ -1,0 +1,312 @@
+"""The API objects as they come over the wire: only the fields that scheduling reads, decoded straight from bytes.
+
+For the edges, which decode them, and for the model, which turns them into Pod, Node and Gang.  Fields keep the names of
+the Kubernetes API (in snake case); quantities are still texts here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import msgspec
+
+Quantity: TypeAlias = str | int | float
+ResourceList: TypeAlias = dict[str, Quantity]
+
+
+class ApiStruct(msgspec.Struct, frozen=True, gc=False, rename="camel", kw_only=True, omit_defaults=True):
+    """Base of all wire types: immutable, acyclic (so kept from the garbage collector), camelCase on the wire."""
+
+
+class OwnerReference(ApiStruct):
+    """Who made an object."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    api_version: str = ""
+    controller: bool | None = None
+
+
+class ObjectMeta(ApiStruct):
+    """The metadata that scheduling reads."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    generation: int = 0
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[OwnerReference] | None = None
+
+
+class Condition(ApiStruct):
+    """A status condition."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+    observed_generation: int | None = None
+
+
+class ContainerPort(ApiStruct):
+    """A port of a container; only host ports matter here."""
+
+    host_port: int = 0
+    host_ip: str = msgspec.field(name="hostIP", default="")
+    protocol: str = "TCP"
+
+
+class Resources(ApiStruct):
+    """What a container or a pod asks for."""
+
+    requests: ResourceList | None = None
+    limits: ResourceList | None = None
+
+
+class Container(ApiStruct):
+    """A container or an init container (a sidecar if its restart policy is Always)."""
+
+    name: str = ""
+    image: str = ""
+    resources: Resources | None = None
+    ports: list[ContainerPort] | None = None
+    restart_policy: str | None = None
+
+
+class Requirement(ApiStruct):
+    """One line of a label or node selector."""
+
+    key: str = ""
+    operator: str = ""
+    values: list[str] | None = None
+
+
+class NodeSelectorTerm(ApiStruct):
+    """All of its requirements must hold; an empty term matches nothing."""
+
+    match_expressions: list[Requirement] | None = None
+    match_fields: list[Requirement] | None = None
+
+
+class NodeSelector(ApiStruct):
+    """One of its terms must hold."""
+
+    node_selector_terms: list[NodeSelectorTerm] = []
+
+
+class PreferredSchedulingTerm(ApiStruct):
+    """A term and what it is worth (1 to 100)."""
+
+    weight: int = 0
+    preference: NodeSelectorTerm = NodeSelectorTerm()
+
+
+class NodeAffinity(ApiStruct):
+    """Which nodes a pod needs and which it likes."""
+
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: list[PreferredSchedulingTerm] | None = None
+
+
+class Affinity(ApiStruct):
+    """The affinities that are read."""
+
+    node_affinity: NodeAffinity | None = None
+
+
+class Toleration(ApiStruct):
+    """Which taints a pod endures."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+class Taint(ApiStruct):
+    """What keeps pods off a node."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class SchedulingGate(ApiStruct):
+    """A gate that holds a pod back."""
+
+    name: str = ""
+
+
+class SchedulingGroup(ApiStruct):
+    """The pod's native group."""
+
+    pod_group_name: str | None = None
+
+
+class ImageVolume(ApiStruct):
+    """An image mounted as a volume."""
+
+    reference: str = ""
+
+
+class Volume(ApiStruct):
+    """A volume; only images are read so far."""
+
+    name: str = ""
+    image: ImageVolume | None = None
+
+
+class PodSpec(ApiStruct):
+    """The spec of a pod."""
+
+    scheduler_name: str = "default-scheduler"
+    node_name: str = ""
+    priority: int | None = None
+    priority_class_name: str = ""
+    preemption_policy: str | None = None
+    containers: list[Container] = []
+    init_containers: list[Container] | None = None
+    volumes: list[Volume] | None = None
+    overhead: ResourceList | None = None
+    resources: Resources | None = None
+    node_selector: dict[str, str] | None = None
+    affinity: Affinity | None = None
+    tolerations: list[Toleration] | None = None
+    scheduling_gates: list[SchedulingGate] | None = None
+    scheduling_group: SchedulingGroup | None = None
+    termination_grace_period_seconds: int | None = None
+    host_network: bool = False
+
+
+class ContainerStatus(ApiStruct):
+    """What the kubelet says of a container's resources."""
+
+    name: str = ""
+    allocated_resources: ResourceList | None = None
+    resources: Resources | None = None
+
+
+class PodStatus(ApiStruct):
+    """The status of a pod."""
+
+    phase: str = "Pending"
+    reason: str = ""
+    message: str = ""
+    conditions: list[Condition] | None = None
+    nominated_node_name: str = ""
+    start_time: str | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+    allocated_resources: ResourceList | None = None
+    resources: Resources | None = None
+
+
+class ApiPod(ApiStruct):
+    """A pod as the API server sends it."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+class ContainerImage(ApiStruct):
+    """An image that a node holds."""
+
+    names: list[str] | None = None
+    size_bytes: int = 0
+
+
+class NodeSpec(ApiStruct):
+    """The spec of a node."""
+
+    unschedulable: bool = False
+    taints: list[Taint] | None = None
+
+
+class NodeStatus(ApiStruct):
+    """The status of a node."""
+
+    capacity: ResourceList | None = None
+    allocatable: ResourceList | None = None
+    images: list[ContainerImage] | None = None
+    conditions: list[Condition] | None = None
+
+
+class ApiNode(ApiStruct):
+    """A node as the API server sends it."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class ApiPriorityClass(ApiStruct):
+    """A priority class (scheduling.k8s.io/v1)."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    value: int = 0
+    global_default: bool = False
+    preemption_policy: str | None = None
+
+
+class LabelSelector(ApiStruct):
+    """A label selector; absent matches nothing, empty matches everything."""
+
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[Requirement] | None = None
+
+
+class BudgetSpec(ApiStruct):
+    """The spec of a PodDisruptionBudget."""
+
+    selector: LabelSelector | None = None
+    min_available: int | str | None = None
+    max_unavailable: int | str | None = None
+
+
+class BudgetStatus(ApiStruct):
+    """The status of a PodDisruptionBudget."""
+
+    disruptions_allowed: int = 0
+    disrupted_pods: dict[str, Any] | None = None
+
+
+class ApiBudget(ApiStruct):
+    """A PodDisruptionBudget (policy/v1)."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: BudgetSpec = BudgetSpec()
+    status: BudgetStatus = BudgetStatus()
+
+
+class PodGroupSpec(ApiStruct):
+    """The spec of a PodGroup, ours and Coscheduling's alike."""
+
+    min_member: int = 1
+    schedule_timeout_seconds: int | None = None
+    priority_class_name: str = ""
+    min_resources: ResourceList | None = None
+
+
+class PodGroupStatus(ApiStruct):
+    """The status of a PodGroup, as far as it is read back."""
+
+    phase: str = ""
+    conditions: list[Condition] | None = None
+
+
+class ApiPodGroup(ApiStruct):
+    """A PodGroup of our own group or of scheduling.x-k8s.io."""
+
+    api_version: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodGroupSpec = PodGroupSpec()
+    status: PodGroupStatus = PodGroupStatus()

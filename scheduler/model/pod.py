@@ -1,0 +1,150 @@
+"""Pod: the immutable view of a pod that plugins, state and engine work on; quantities are integers.
+
+For everyone who schedules.  The edges make it from the API object once (`pod_from_api`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+
+import msgspec
+
+from .api import ApiPod, Condition, NodeAffinity, OwnerReference, Toleration
+from .requests import is_sidecar, nonzero_requests, pod_requests
+
+_TERMINAL = ("Succeeded", "Failed")
+_shape_encoder = msgspec.json.Encoder(order="sorted")
+
+
+class HostPort(msgspec.Struct, frozen=True, gc=False):
+    """A port of the node that a pod claims."""
+
+    protocol: str
+    ip: str
+    port: int
+
+
+class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """What scheduling needs to know of a pod."""
+
+    uid: str
+    namespace: str
+    name: str
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owners: tuple[OwnerReference, ...] = ()
+    #: Seconds since the epoch.
+    created: float = 0.0
+    #: When the kubelet first saw it, seconds since the epoch; None before.
+    started: float | None = None
+    #: A deletion was asked for; the pod uses its node until it is gone.
+    is_terminating: bool = False
+    grace_period_seconds: int = 30
+
+    scheduler_name: str = ""
+    node_name: str = ""
+    nominated_node_name: str = ""
+    phase: str = "Pending"
+    priority: int = 0
+    priority_class_name: str = ""
+    preemption_policy: str = "PreemptLowerPriority"
+    conditions: tuple[Condition, ...] = ()
+
+    #: Resource name to amount: millicores for cpu, bytes for memory, pieces otherwise.
+    requests: dict[str, int] = {}
+    #: (millicores, bytes) that the pod adds to its node's scored usage once bound.
+    nonzero: tuple[int, int] = (0, 0)
+    #: (millicores, bytes) that scoring takes for the pod while it is pending.
+    scored: tuple[int, int] = (0, 0)
+    ports: tuple[HostPort, ...] = ()
+    node_selector: dict[str, str] = {}
+    node_affinity: NodeAffinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    gates: tuple[str, ...] = ()
+    #: Images of all containers and image volumes, in order, with repetitions.
+    images: tuple[str, ...] = ()
+    #: Equal for pods with equal scheduling-relevant spec; empty for assigned pods.
+    shape: bytes = b""
+
+    @property
+    def key(self) -> str:
+        """Namespace and name, as messages and logs show them."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def is_terminal(self) -> bool:
+        """The pod has ended and uses nothing any more."""
+        return self.phase in _TERMINAL
+
+
+@lru_cache(maxsize=65_536)
+def parse_time(text: str | None) -> float | None:
+    """Return an RFC 3339 time in seconds since the epoch; None for none, ValueError for what is no time."""
+    if not text:
+        return None
+    moment = datetime.fromisoformat(text)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def pod_from_api(api: ApiPod) -> Pod:
+    """Return the view of an API object; raises QuantityError or ValueError that names the field."""
+    spec, meta = api.spec, api.metadata
+    inits = spec.init_containers or []
+    nonzero = nonzero_requests(api, with_pod_level=True)
+    pod = Pod(
+        uid=meta.uid or f"{meta.namespace or 'default'}/{meta.name}",
+        namespace=meta.namespace or "default",
+        name=meta.name,
+        labels=meta.labels or {},
+        annotations=meta.annotations or {},
+        owners=tuple(meta.owner_references or ()),
+        created=parse_time(meta.creation_timestamp) or 0.0,
+        started=parse_time(api.status.start_time),
+        is_terminating=meta.deletion_timestamp is not None,
+        grace_period_seconds=30 if (grace := spec.termination_grace_period_seconds) is None else grace,
+        scheduler_name=spec.scheduler_name,
+        node_name=spec.node_name,
+        nominated_node_name=api.status.nominated_node_name,
+        phase=api.status.phase,
+        priority=spec.priority or 0,
+        priority_class_name=spec.priority_class_name,
+        preemption_policy=spec.preemption_policy or "PreemptLowerPriority",
+        conditions=tuple(api.status.conditions or ()),
+        requests=pod_requests(api),
+        nonzero=nonzero,
+        scored=nonzero if spec.resources is None else nonzero_requests(api, with_pod_level=False),
+        ports=_host_ports(api),
+        node_selector=spec.node_selector or {},
+        node_affinity=spec.affinity.node_affinity if spec.affinity else None,
+        tolerations=tuple(spec.tolerations or ()),
+        gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
+        images=(
+            *(c.image for c in inits),
+            *(c.image for c in spec.containers),
+            *(v.image.reference for v in spec.volumes or () if v.image),
+        ),
+    )
+    return pod if spec.node_name else msgspec.structs.replace(pod, shape=shape_of(pod))
+
+
+def shape_of(pod: Pod) -> bytes:
+    """Return the scheduling-relevant part of a pod as bytes: equal bytes, equal verdicts and scores."""
+    return _shape_encoder.encode(
+        (
+            pod.namespace, pod.priority, pod.preemption_policy, pod.requests, pod.scored, pod.ports, pod.node_selector,
+            pod.node_affinity, pod.tolerations, pod.images,
+        )
+    )  # fmt: skip
+
+
+def _host_ports(api: ApiPod) -> tuple[HostPort, ...]:
+    """Return the host ports of app containers and sidecars; those of ordinary init containers do not count."""
+    containers: Sequence = (*api.spec.containers, *(c for c in api.spec.init_containers or () if is_sidecar(c)))
+    return tuple(
+        HostPort(port.protocol or "TCP", port.host_ip or "0.0.0.0", port.host_port)  # noqa: S104 - the API's wildcard
+        for container in containers
+        for port in container.ports or ()
+        if port.host_port > 0
+    )

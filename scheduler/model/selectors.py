@@ -1,0 +1,61 @@
+"""Label and node selectors, as the API server defines them.
+
+For plugins and budgets.  A selector that makes no sense matches nothing, as in kube-scheduler; it never raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .api import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement
+
+
+def matches_requirement(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+    """Tell whether labels satisfy one requirement: In, NotIn, Exists, DoesNotExist, Gt or Lt."""
+    value = labels.get(requirement.key)
+    values = requirement.values or []
+    match requirement.operator:
+        case "In":
+            return value is not None and value in values
+        case "NotIn":
+            return value is None or value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            return _compares(requirement.operator, value, values)
+    return False
+
+
+def matches_term(term: NodeSelectorTerm, labels: Mapping[str, str], name: str) -> bool:
+    """Tell whether a node satisfies a whole term; an empty term matches nothing."""
+    if not term.match_expressions and not term.match_fields:
+        return False
+    return all(matches_requirement(r, labels) for r in term.match_expressions or ()) and all(
+        matches_requirement(r, {"metadata.name": name}) for r in term.match_fields or ()
+    )
+
+
+def matches_node(selector: NodeSelector, labels: Mapping[str, str], name: str) -> bool:
+    """Tell whether a node satisfies at least one term."""
+    return any(matches_term(term, labels, name) for term in selector.node_selector_terms)
+
+
+def matches_labels(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
+    """Tell whether labels satisfy a label selector; none matches nothing, an empty one everything."""
+    if selector is None:
+        return False
+    exact = all(labels.get(key) == value for key, value in (selector.match_labels or {}).items())
+    return exact and all(matches_requirement(r, labels) for r in selector.match_expressions or ())
+
+
+def _compares(operator: str, value: str | None, values: list[str]) -> bool:
+    """Compare as 64-bit integers; whatever is none matches nothing."""
+    if value is None or len(values) != 1:
+        return False
+    try:
+        left, right = int(value), int(values[0])
+    except ValueError:
+        return False
+    return left > right if operator == "Gt" else left < right

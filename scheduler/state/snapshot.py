@@ -1,0 +1,269 @@
+"""Nodes: the columnar view of a cluster that Filter and Score work on; Snapshot: the whole of it, with what-if.
+
+For the engine and plugins.  Columns are numpy arrays over the node axis (int64; millicores, bytes, pieces).  A cycle
+changes its snapshot only through `place` and `remove`, and undoes it with what they return.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from scheduler.model import Node, Pod
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Undo = Callable[[], None]
+
+
+class Row:
+    """One node and what stands on it: the record behind a row of every column."""
+
+    __slots__ = ("node", "nonzero", "pods", "requested")
+
+    def __init__(self, node: Node) -> None:
+        """Start with an empty node."""
+        self.node = node
+        #: Pods by uid, in the order in which they were assigned.
+        self.pods: dict[str, Pod] = {}
+        self.requested: dict[str, int] = {}
+        self.nonzero: list[int] = [0, 0]
+
+    def add(self, pod: Pod) -> None:
+        """Count a pod in."""
+        self.pods[pod.uid] = pod
+        for name, count in pod.requests.items():
+            self.requested[name] = self.requested.get(name, 0) + count
+        self.nonzero[0] += pod.nonzero[0]
+        self.nonzero[1] += pod.nonzero[1]
+
+    def drop(self, uid: str) -> Pod:
+        """Count a pod out and return it."""
+        pod = self.pods.pop(uid)
+        for name, count in pod.requests.items():
+            if left := self.requested[name] - count:
+                self.requested[name] = left
+            else:
+                del self.requested[name]
+        self.nonzero[0] -= pod.nonzero[0]
+        self.nonzero[1] -= pod.nonzero[1]
+        return pod
+
+    def copy(self) -> Row:
+        """Return an independent copy; the pods themselves are immutable."""
+        other = Row(self.node)
+        other.pods = dict(self.pods)
+        other.requested = dict(self.requested)
+        other.nonzero = list(self.nonzero)
+        return other
+
+
+class NodeView:
+    """One node as a narrow plugin sees it."""
+
+    __slots__ = ("_row",)
+
+    def __init__(self, row: Row) -> None:
+        """Wrap a row; it must not be changed through the view."""
+        self._row = row
+
+    @property
+    def node(self) -> Node:
+        """The Node object."""
+        return self._row.node
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self._row.node.name
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The node's labels."""
+        return self._row.node.labels
+
+    @property
+    def pods(self) -> list[Pod]:
+        """The pods on the node, in the order of assignment."""
+        return list(self._row.pods.values())
+
+    def allocatable(self, resource: str) -> int:
+        """How much of a resource the node offers."""
+        return self._row.node.allocatable.get(resource, 0)
+
+    def requested(self, resource: str) -> int:
+        """How much of a resource its pods ask for."""
+        return self._row.requested.get(resource, 0)
+
+    def free(self, resource: str) -> int:
+        """How much of a resource is left; negative if over-committed."""
+        return self.allocatable(resource) - self.requested(resource)
+
+
+class Nodes(Sequence[NodeView]):
+    """Some or all rows of a snapshot, as columns; what wide plugins get.
+
+    Columns are read-only arrays of shape (len(nodes),).
+    """
+
+    def __init__(self, snapshot: Snapshot, rows: Ints | None = None) -> None:
+        """Select rows of a snapshot; None means all."""
+        self.snapshot = snapshot
+        self._rows = rows
+
+    @property
+    def rows(self) -> Ints:
+        """Row numbers in the snapshot."""
+        return np.arange(len(self.snapshot.all_rows), dtype=np.int64) if self._rows is None else self._rows
+
+    @property
+    def names(self) -> list[str]:
+        """Node names in row order."""
+        return [row.node.name for row in self._records()]
+
+    def allocatable(self, resource: str) -> Ints:
+        """What each node offers of a resource; 0 where it has none."""
+        return self._cut(self.snapshot.column("allocatable", resource))
+
+    def requested(self, resource: str) -> Ints:
+        """What the pods of each node ask of a resource."""
+        return self._cut(self.snapshot.column("requested", resource))
+
+    def scored_usage(self, resource: str) -> Ints:
+        """What scoring counts as used: as `requested`, but cpu and memory with the defaults of silent containers."""
+        return self._cut(self.snapshot.column("nonzero" if resource in ("cpu", "memory") else "requested", resource))
+
+    def pod_counts(self) -> Ints:
+        """How many pods each node has."""
+        return self._cut(self.snapshot.column("pods", ""))
+
+    def column(self, key: Hashable, of_node: Callable[[Node], object], dtype: npt.DTypeLike = np.bool_) -> npt.NDArray:
+        """Return a column computed from Node objects alone, cached under its key until a node changes."""
+        return self._cut(self.snapshot.node_column(key, of_node, dtype))
+
+    def select(self, rows: Ints) -> Nodes:
+        """Return the view of some rows, given as positions in this view."""
+        return Nodes(self.snapshot, rows if self._rows is None else self._rows[rows])
+
+    def __len__(self) -> int:
+        """Count the nodes."""
+        return len(self.snapshot.all_rows) if self._rows is None else len(self._rows)
+
+    def __getitem__(self, position: int) -> NodeView:  # type: ignore[override]
+        """Return one node by its position in this view."""
+        return NodeView(self.snapshot.all_rows[position if self._rows is None else int(self._rows[position])])
+
+    def __iter__(self) -> Iterator[NodeView]:
+        """Walk over the nodes in row order."""
+        return (NodeView(row) for row in self._records())
+
+    def _records(self) -> Iterable[Row]:
+        rows = self.snapshot.all_rows
+        return rows if self._rows is None else (rows[int(i)] for i in self._rows)
+
+    def _cut(self, column: npt.NDArray) -> npt.NDArray:
+        return column if self._rows is None else column[self._rows]
+
+
+class Snapshot:
+    """All nodes at one generation. Rows are sorted by node name."""
+
+    def __init__(self) -> None:
+        """Start empty; ClusterState fills it."""
+        self.generation = 0
+        #: Changes whenever a Node object or the set of nodes does.
+        self.node_generation = 0
+        self.all_rows: list[Row] = []
+        self.row_of: dict[str, int] = {}
+        self._columns: dict[tuple[str, str], Ints] = {}
+        self._node_columns: dict[Hashable, npt.NDArray] = {}
+
+    @property
+    def nodes(self) -> Nodes:
+        """All nodes."""
+        return Nodes(self)
+
+    def view(self, name: str) -> NodeView:
+        """Return one node by name; KeyError if there is none."""
+        return NodeView(self.all_rows[self.row_of[name]])
+
+    def place(self, pod: Pod, row: int) -> Undo:
+        """Count a pod in on a row, and return how to undo it."""
+        self._change(row, lambda record: record.add(pod))
+        return lambda: self._change(row, lambda record: record.drop(pod.uid))
+
+    def remove(self, uid: str, row: int) -> Undo:
+        """Count a pod out of a row, and return how to undo it; the order of the row's pods is restored too."""
+        before = dict(self.all_rows[row].pods)
+        pod = before[uid]
+        self._change(row, lambda record: record.drop(uid))
+
+        def undo() -> None:
+            self._change(row, lambda record: record.add(pod))
+            self.all_rows[row].pods = {u: p for u, p in before.items() if u in self.all_rows[row].pods} | {
+                u: p for u, p in self.all_rows[row].pods.items() if u not in before
+            }
+
+        return undo
+
+    def replace_rows(self, rows: list[Row], *, nodes_changed: bool) -> None:
+        """Take over a new list of rows (sorted by name): ClusterState's way to build from scratch."""
+        self.all_rows = rows
+        self.row_of = {row.node.name: i for i, row in enumerate(rows)}
+        self._columns.clear()
+        if nodes_changed:
+            self.node_generation += 1
+            self._node_columns.clear()
+
+    def replace_row(self, index: int, row: Row) -> None:
+        """Take over one changed row whose Node object is the same: ClusterState's incremental refresh."""
+        self.all_rows[index] = row
+        self._refresh(index)
+
+    def column(self, kind: str, resource: str) -> Ints:
+        """Return a column (read-only): allocatable, requested, nonzero or pods."""
+        column = self._columns.get((kind, resource))
+        if column is None:
+            column = np.fromiter((_value(row, kind, resource) for row in self.all_rows), np.int64, len(self.all_rows))
+            self._columns[kind, resource] = column
+        return column
+
+    def node_column(self, key: Hashable, of_node: Callable[[Node], object], dtype: npt.DTypeLike) -> npt.NDArray:
+        """Return a column computed from Node objects alone, cached until a node changes."""
+        column = self._node_columns.get(key)
+        if column is None:
+            column = np.array([of_node(row.node) for row in self.all_rows], dtype=dtype)
+            if len(self._node_columns) > _MOST_NODE_COLUMNS:
+                self._node_columns.clear()
+            self._node_columns[key] = column
+        return column
+
+    def _change(self, index: int, change: Callable[[Row], object]) -> None:
+        change(self.all_rows[index])
+        self._refresh(index)
+
+    def _refresh(self, index: int) -> None:
+        row = self.all_rows[index]
+        for (kind, resource), column in self._columns.items():
+            column[index] = _value(row, kind, resource)
+
+
+_MOST_NODE_COLUMNS = 4096
+
+
+def _value(row: Row, kind: str, resource: str) -> int:
+    """Return one cell."""
+    match kind:
+        case "requested":
+            return row.requested.get(resource, 0)
+        case "allocatable":
+            return row.node.allocatable.get(resource, 0)
+        case "nonzero":
+            return row.nonzero[0 if resource == "cpu" else 1]
+        case "pods":
+            return len(row.pods)
+    raise KeyError(kind)
