@@ -1,5 +1,8 @@
 """The control plane that the other end-to-end tests stand on behaves as they count on."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,8 @@ from e2e.controlplane.build import KUBERNETES_VERSION
 from e2e.controlplane.client import ApiError
 from e2e.controlplane.cluster import NATIVE_GANG_APIS, NATIVE_GANG_FEATURES, WITHOUT_DRA_V1, ControlPlane
 from e2e.waiting import wait_until
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture
@@ -40,7 +45,7 @@ def pod_phase(control_plane: ControlPlane, path: str) -> str:
     return "Terminating" if "deletionTimestamp" in pod["metadata"] else str(pod["status"]["phase"])
 
 
-@pytest.mark.skipif("KUBEBUILDER_ASSETS" in __import__("os").environ, reason="the assets may be of any version")
+@pytest.mark.skipif("KUBEBUILDER_ASSETS" in os.environ, reason="the assets may be of any version")
 def test_server_reports_the_version_that_was_built(control_plane: ControlPlane) -> None:
     """The version is set when linking, so clients that look at it see the real one."""
     assert control_plane.request("GET", "/version")["gitVersion"] == KUBERNETES_VERSION
@@ -115,3 +120,32 @@ def test_server_with_native_gangs(assets: Path) -> None:
     with ControlPlane(feature_gates=gates, runtime_config=apis, programs=assets) as running:
         kinds = [each["kind"] for each in running.request("GET", "/apis/scheduling.k8s.io/v1beta1")["resources"]]
         assert "PodGroup" in kinds
+
+
+ORPHAN_MAKER = """
+import sys
+from pathlib import Path
+from e2e.controlplane.process import Process
+print(Process("sleeper", ["sleep", "600"], Path(sys.argv[1])).pid, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux kills the children of a killed parent")
+def test_programs_die_with_a_killed_parent(tmp_path: Path) -> None:
+    """A test run that is killed outright leaves no API server behind."""
+    command = [sys.executable, "-c", ORPHAN_MAKER, str(tmp_path / "log")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as parent:
+        assert parent.stdout is not None
+        sleeper = Path("/proc") / parent.stdout.readline().strip()
+        assert sleeper.exists()
+        parent.kill()
+    wait_until(lambda: not is_alive(sleeper), what="the child is gone")
+
+
+def is_alive(process: Path) -> bool:
+    """Tells whether a process (its folder in /proc) runs; one that only waits to be reaped does not."""
+    try:
+        return (process / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

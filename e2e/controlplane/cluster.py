@@ -28,8 +28,13 @@ NATIVE_GANG_FEATURES: Mapping[str, bool] = {"GenericWorkload": True}
 NATIVE_GANG_APIS: Mapping[str, bool] = {"scheduling.k8s.io/v1beta1": True}
 """Feature gates and API groups with which the API server serves Kubernetes' own PodGroup; both are off by default."""
 
-NATIVE_TOPOLOGY_FEATURES: Mapping[str, bool] = {**NATIVE_GANG_FEATURES, "TopologyAwareWorkloadScheduling": True}
+NATIVE_TOPOLOGY_FEATURES: Mapping[str, bool] = {
+    **NATIVE_GANG_FEATURES,
+    "TopologyAwareWorkloadScheduling": True,
+    "CompositePodGroup": True,
+}
 NATIVE_TOPOLOGY_APIS: Mapping[str, bool] = {**NATIVE_GANG_APIS, "scheduling.k8s.io/v1alpha3": True}
+"""The same with topology constraints and composite groups, which are younger still."""
 
 WITHOUT_DRA_V1: Mapping[str, bool] = {"resource.k8s.io/v1": False}
 """An API server that serves no `resource.k8s.io/v1`, like those before Kubernetes 1.34."""
@@ -128,11 +133,17 @@ class ControlPlane:
 
     def kill(self, program: str) -> None:
         """Kills one of the programs by name, such as "kwok" or "kube-controller-manager"."""
-        self._processes[program].kill()
+        self._processes.pop(program).kill()
 
     def is_running(self, program: str) -> bool:
         """Tells whether a program was started and has not ended."""
-        return program in self._processes and self._processes[program].exit_code is None
+        process = self._processes.get(program)
+        return process is not None and process.exit_code is None
+
+    def check(self) -> None:
+        """Raises `ProcessFailedError` if a program has ended that nobody killed through `kill`."""
+        for process in self._processes.values():
+            process.check()
 
     def log_tails(self, lines: int = 30) -> str:
         """Returns the last lines of every program's log."""
@@ -206,8 +217,15 @@ class ControlPlane:
         return self._client.request(method, path, body, content_type)
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
-        """Runs kubectl as the administrator and returns its output; raises with its message if it fails."""
-        command = [self.programs / "kubectl", "--kubeconfig", self.kubeconfig, "--cache-dir", self.folder / "kubectl"]
+        """Runs kubectl as the administrator (or with a `--kubeconfig` of yours) and returns its output.
+
+        Raises `RuntimeError` with kubectl's message if it fails.
+        """
+        command = [
+            str(self.programs / "kubectl"),
+            f"--kubeconfig={self.kubeconfig}",
+            f"--cache-dir={self.folder}/kubectl",
+        ]
         done = subprocess.run(
             [*command, *arguments], input=stdin, capture_output=True, text=True, check=False, timeout=START_SECONDS
         )
@@ -243,7 +261,7 @@ class ControlPlane:
             "service-account-key-file": key,
             "service-account-signing-key-file": key,
             "token-auth-file": self.folder / "tokens.csv",
-            "authorization-mode": "RBAC,Node",
+            "authorization-mode": "RBAC,Node" if self._serves_dra_v1 else "RBAC",
             "allow-privileged": "true",
             "profiling": "false",
         }
@@ -253,6 +271,11 @@ class ControlPlane:
         if self._runtime_config:
             flags["runtime-config"] = switches(self._runtime_config)
         return [f"--{name}={value}" for name, value in {**flags, **self._apiserver_flags}.items()]
+
+    @property
+    def _serves_dra_v1(self) -> bool:
+        """Without `resource.k8s.io/v1` the Node authorizer waits for ResourceSlices for ever; there are no kubelets anyway."""
+        return self._runtime_config.get("resource.k8s.io/v1", True)
 
     def _controller_manager_command(self) -> list[str | Path]:
         flags: dict[str, str | Path] = {
@@ -285,8 +308,7 @@ class ControlPlane:
         """Polls until `condition` holds; raises at once if a program ends, and after `START_SECONDS` in any case."""
         deadline = time.monotonic() + START_SECONDS
         while not condition():
-            for process in self._processes.values():
-                process.check()
+            self.check()
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{what}: not there after {START_SECONDS} s")
             time.sleep(POLL_SECONDS)

@@ -34,9 +34,14 @@ class Process:
     """
 
     def __init__(
-        self, name: str, command: Sequence[str | Path], log: Path, environment: Mapping[str, str] | None = None
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+        folder: Path | None = None,
     ) -> None:
-        """Starts the program; its output is appended to `log`, so that a restart keeps what was said before."""
+        """Starts the program in `folder`; its output is appended to `log`, so that a restart keeps what was said before."""
         self.name = name
         self.log = log
         parent = os.getpid()
@@ -46,6 +51,7 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
+                cwd=folder,
                 env=None if environment is None else dict(environment),
                 start_new_session=True,
                 preexec_fn=lambda: die_with_parent(parent),  # noqa: PLW1509 - calls nothing that takes a lock

@@ -1,1 +1,1 @@
-
+"""The node agent; empty until that part is built."""

@@ -1,1 +1,1 @@
-
+"""The decision core: queue, cycle, gang placement, commit."""

@@ -1,1 +1,1 @@
-
+"""Explanations and replay; empty until that part is built."""

@@ -23,11 +23,11 @@ class CycleState:
         self.skipped_filters: set[str] = set()
         self.skipped_scores: set[str] = set()
 
-    def write(self, key: Hashable, value: Any) -> None:  # noqa: ANN401 - plugins keep what they like
+    def write(self, key: Hashable, value: Any) -> None:
         """Keep a value."""
         self._values[key] = value
 
-    def read(self, key: Hashable, default: Any = None) -> Any:  # noqa: ANN401
+    def read(self, key: Hashable, default: Any = None) -> Any:
         """Return a value, or the default."""
         return self._values.get(key, default)
 

@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Iterable, Sequence
 
-    from scheduler.model import Budget, Gang, Pod
+    from scheduler.model import Budget, Pod
     from scheduler.state.cluster import ClusterState
-    from scheduler.state.snapshot import Nodes, Snapshot
+    from scheduler.state.snapshot import Bools, Nodes, Snapshot
 
     from .cycle_state import CycleState
-    from .status import Status
-    from .verdicts import Verdicts
     from .workload import Workload
 
 
@@ -29,6 +27,31 @@ class WaitingPod:
     node_name: str
     #: Plugin name to the time (seconds) at which its patience ends.
     pending: dict[str, float]
+
+
+class Trial(Protocol):
+    """A what-if: pods placed on the snapshot, until `clear`."""
+
+    #: Pod uid to the pod and its row.
+    placed: dict[str, tuple[Pod, int]]
+
+    def evaluate(self) -> Generator[int, None, None]:
+        """Look at all nodes once; yields node evaluations."""
+
+    def place_all(self, needed: int, allowed: Bools | None = None) -> Generator[int, None, bool]:
+        """Place the pods, at least `needed`, on allowed rows; yields node evaluations, returns whether it worked."""
+
+    def touch(self, rows: Iterable[int]) -> None:
+        """Look at rows again that the caller changed."""
+
+    def curable(self, pod: Pod) -> Bools:
+        """Return the rows that a pod fits on or would after evictions."""
+
+    def passes(self, pod: Pod, row: int) -> bool:
+        """Tell whether a placed pod still passes every Filter on its row, as the snapshot is now."""
+
+    def clear(self) -> None:
+        """Take everything back."""
 
 
 class Handle(Protocol):
@@ -63,11 +86,8 @@ class Handle(Protocol):
     def budgets(self) -> Sequence[Budget]:
         """Return all PodDisruptionBudgets, sorted by namespace and name."""
 
-    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts:
-        """Run every Filter plugin on some nodes, with nominated pods counted, against the snapshot as it is now."""
+    def passes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Bools:
+        """Tell which nodes pass every Filter, with nominated pods counted, as the snapshot is now."""
 
-    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Sequence[int]:
-        """Return the weighted total of every Score plugin for nodes that are feasible."""
-
-
-__all__ = ["Gang", "Handle", "Status", "WaitingPod", "Workload"]
+    def trial(self, workload: Workload, pods: Sequence[Pod]) -> Trial:
+        """Return a what-if for pods of a workload on the snapshot as it is now."""

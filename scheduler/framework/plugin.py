@@ -10,12 +10,12 @@ synchronous and pure: no I/O, no clock, no randomness; the Handle gives what a p
 | PreFilter | `pre_filter(state, pod, nodes)` | once per shape and cycle | None, PreFilterResult, Skip, a rejection |
 | Filter | `filter(state, pod, node)` or `filter_all(state, pod, nodes)` | per shape; again for touched nodes | None or a rejection; Verdicts |
 | PostFilter | `post_filter(state, pod, failure)` | when no node was left for a pod | PostFilterResult or a rejection |
-| | `post_filter_gang(state, gang, failure)` | the same for a gang | the same |
+| | `post_filter_gang(state, workload, failure)` | the same for a gang | the same, or a generator that yields node evaluations and returns it |
 | PreScore | `pre_score(state, pod, nodes)` | with the feasible nodes, before Score | None, Skip |
 | Score | `score(state, pod, node)` or `score_all(state, pod, nodes)` | over feasible nodes | int; int64 array |
 | | `normalize(state, pod, scores)` | after Score | int64 array within 0 to 100 |
-| GenerateDomains | `generate_domains(state, gang, nodes)` | once per gang cycle | list of Domain |
-| ScorePlacement | `score_placement(state, gang, placement)` | for each complete placement | int within 0 to 100 |
+| GenerateDomains | `generate_domains(state, workload, nodes)` | once per gang cycle | list of Domain |
+| ScorePlacement | `score_placement(state, workload, rows)` | for each complete placement | int within 0 to 100 |
 | Reserve | `reserve(state, pod, node_name)` | after the pod was assumed | None, a rejection |
 | Unreserve | `unreserve(state, pod, node_name)` | on any later failure, all plugins, in reverse; idempotent | nothing |
 | Permit | `permit(state, pod, node_name)` | when the whole workload is reserved | None, Wait, a rejection |
@@ -28,19 +28,22 @@ synchronous and pure: no I/O, no clock, no randomness; the Handle gives what a p
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from .effects import Effect
-from .status import Code, Reason, Status
+from .status import Code
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pydantic import BaseModel
 
     from scheduler.model import Pod
     from scheduler.state.snapshot import Nodes
 
+    from .effects import Effect
     from .handle import Handle
+    from .status import Status
 
 
 class Plugin:
@@ -55,7 +58,7 @@ class Plugin:
     #: Filter and Score read only what `Pod.shape` covers; a plugin that reads more of a pod leaves it False.
     READS_SHAPE_ONLY: ClassVar[bool] = False
 
-    def __init__(self, args: Any, handle: Handle) -> None:  # noqa: ANN401 - an instance of Args, or None
+    def __init__(self, args: Any, handle: Handle) -> None:
         """Keep the arguments (an instance of `Args`, or None) and the handle."""
         self.args = args
         self.handle = handle
@@ -97,14 +100,14 @@ class Failure:
 
     #: All nodes, in row order.
     nodes: Nodes
-    #: Pod uid (or the uid of one pod of a shape) to the status of every node; None for a node that passed.
-    statuses: dict[str, list[Status | None]] = field(default_factory=dict)
-    #: Set when the cycle ended before Filter.
+    #: For a pod: the status of every node; None for a node that passed. Empty for a gang.
+    statuses: Sequence[Status | None] = ()
+    #: Set when PreFilter refused the pod.
     early: Status | None = None
 
-    def resolvable_rows(self, uid: str) -> list[int]:
+    def resolvable_rows(self) -> list[int]:
         """Return the rows that evictions may help: those whose status is Unschedulable."""
-        return [i for i, s in enumerate(self.statuses.get(uid, ())) if s is not None and s.code is Code.UNSCHEDULABLE]
+        return [i for i, s in enumerate(self.statuses) if s is not None and s.code is Code.UNSCHEDULABLE]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,3 @@ class AwaitEffects:
     effects: tuple[Effect, ...]
     until_key: str
     timeout_seconds: float
-
-
-__all__ = ["AwaitEffects", "Domain", "Failure", "Plugin", "PostFilterResult", "Reason", "Victim"]

@@ -3,7 +3,16 @@
 For every other part; it imports none of them.
 """
 
-from .gang import Budget, Gang, GangKey, PriorityClass, budget_from_api, gang_from_api, gang_key_of, priority_class_from_api
+from .gang import (
+    Budget,
+    Gang,
+    GangKey,
+    PriorityClass,
+    budget_from_api,
+    gang_from_api,
+    gang_key_of,
+    priority_class_from_api,
+)
 from .node import Node, node_from_api
 from .pod import HostPort, Pod, pod_from_api
 

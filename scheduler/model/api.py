@@ -18,7 +18,7 @@ class ApiStruct(msgspec.Struct, frozen=True, gc=False, rename="camel", kw_only=T
     """Base of all wire types: immutable, acyclic (so kept from the garbage collector), camelCase on the wire."""
 
 
-class OwnerReference(ApiStruct):
+class OwnerReference(ApiStruct, frozen=True):
     """Who made an object."""
 
     kind: str = ""
@@ -28,7 +28,7 @@ class OwnerReference(ApiStruct):
     controller: bool | None = None
 
 
-class ObjectMeta(ApiStruct):
+class ObjectMeta(ApiStruct, frozen=True):
     """The metadata that scheduling reads."""
 
     name: str = ""
@@ -44,7 +44,7 @@ class ObjectMeta(ApiStruct):
     owner_references: list[OwnerReference] | None = None
 
 
-class Condition(ApiStruct):
+class Condition(ApiStruct, frozen=True):
     """A status condition."""
 
     type: str = ""
@@ -55,7 +55,7 @@ class Condition(ApiStruct):
     observed_generation: int | None = None
 
 
-class ContainerPort(ApiStruct):
+class ContainerPort(ApiStruct, frozen=True):
     """A port of a container; only host ports matter here."""
 
     host_port: int = 0
@@ -63,14 +63,14 @@ class ContainerPort(ApiStruct):
     protocol: str = "TCP"
 
 
-class Resources(ApiStruct):
+class Resources(ApiStruct, frozen=True):
     """What a container or a pod asks for."""
 
     requests: ResourceList | None = None
     limits: ResourceList | None = None
 
 
-class Container(ApiStruct):
+class Container(ApiStruct, frozen=True):
     """A container or an init container (a sidecar if its restart policy is Always)."""
 
     name: str = ""
@@ -80,7 +80,7 @@ class Container(ApiStruct):
     restart_policy: str | None = None
 
 
-class Requirement(ApiStruct):
+class Requirement(ApiStruct, frozen=True):
     """One line of a label or node selector."""
 
     key: str = ""
@@ -88,40 +88,40 @@ class Requirement(ApiStruct):
     values: list[str] | None = None
 
 
-class NodeSelectorTerm(ApiStruct):
+class NodeSelectorTerm(ApiStruct, frozen=True):
     """All of its requirements must hold; an empty term matches nothing."""
 
     match_expressions: list[Requirement] | None = None
     match_fields: list[Requirement] | None = None
 
 
-class NodeSelector(ApiStruct):
+class NodeSelector(ApiStruct, frozen=True):
     """One of its terms must hold."""
 
     node_selector_terms: list[NodeSelectorTerm] = []
 
 
-class PreferredSchedulingTerm(ApiStruct):
+class PreferredSchedulingTerm(ApiStruct, frozen=True):
     """A term and what it is worth (1 to 100)."""
 
     weight: int = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
-class NodeAffinity(ApiStruct):
+class NodeAffinity(ApiStruct, frozen=True):
     """Which nodes a pod needs and which it likes."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
     preferred_during_scheduling_ignored_during_execution: list[PreferredSchedulingTerm] | None = None
 
 
-class Affinity(ApiStruct):
+class Affinity(ApiStruct, frozen=True):
     """The affinities that are read."""
 
     node_affinity: NodeAffinity | None = None
 
 
-class Toleration(ApiStruct):
+class Toleration(ApiStruct, frozen=True):
     """Which taints a pod endures."""
 
     key: str = ""
@@ -131,7 +131,7 @@ class Toleration(ApiStruct):
     toleration_seconds: int | None = None
 
 
-class Taint(ApiStruct):
+class Taint(ApiStruct, frozen=True):
     """What keeps pods off a node."""
 
     key: str = ""
@@ -139,32 +139,32 @@ class Taint(ApiStruct):
     effect: str = ""
 
 
-class SchedulingGate(ApiStruct):
+class SchedulingGate(ApiStruct, frozen=True):
     """A gate that holds a pod back."""
 
     name: str = ""
 
 
-class SchedulingGroup(ApiStruct):
+class SchedulingGroup(ApiStruct, frozen=True):
     """The pod's native group."""
 
     pod_group_name: str | None = None
 
 
-class ImageVolume(ApiStruct):
+class ImageVolume(ApiStruct, frozen=True):
     """An image mounted as a volume."""
 
     reference: str = ""
 
 
-class Volume(ApiStruct):
+class Volume(ApiStruct, frozen=True):
     """A volume; only images are read so far."""
 
     name: str = ""
     image: ImageVolume | None = None
 
 
-class PodSpec(ApiStruct):
+class PodSpec(ApiStruct, frozen=True):
     """The spec of a pod."""
 
     scheduler_name: str = "default-scheduler"
@@ -186,7 +186,7 @@ class PodSpec(ApiStruct):
     host_network: bool = False
 
 
-class ContainerStatus(ApiStruct):
+class ContainerStatus(ApiStruct, frozen=True):
     """What the kubelet says of a container's resources."""
 
     name: str = ""
@@ -194,7 +194,7 @@ class ContainerStatus(ApiStruct):
     resources: Resources | None = None
 
 
-class PodStatus(ApiStruct):
+class PodStatus(ApiStruct, frozen=True):
     """The status of a pod."""
 
     phase: str = "Pending"
@@ -209,7 +209,7 @@ class PodStatus(ApiStruct):
     resources: Resources | None = None
 
 
-class ApiPod(ApiStruct):
+class ApiPod(ApiStruct, frozen=True):
     """A pod as the API server sends it."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -217,21 +217,21 @@ class ApiPod(ApiStruct):
     status: PodStatus = PodStatus()
 
 
-class ContainerImage(ApiStruct):
+class ContainerImage(ApiStruct, frozen=True):
     """An image that a node holds."""
 
     names: list[str] | None = None
     size_bytes: int = 0
 
 
-class NodeSpec(ApiStruct):
+class NodeSpec(ApiStruct, frozen=True):
     """The spec of a node."""
 
     unschedulable: bool = False
     taints: list[Taint] | None = None
 
 
-class NodeStatus(ApiStruct):
+class NodeStatus(ApiStruct, frozen=True):
     """The status of a node."""
 
     capacity: ResourceList | None = None
@@ -240,7 +240,7 @@ class NodeStatus(ApiStruct):
     conditions: list[Condition] | None = None
 
 
-class ApiNode(ApiStruct):
+class ApiNode(ApiStruct, frozen=True):
     """A node as the API server sends it."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -248,7 +248,7 @@ class ApiNode(ApiStruct):
     status: NodeStatus = NodeStatus()
 
 
-class ApiPriorityClass(ApiStruct):
+class ApiPriorityClass(ApiStruct, frozen=True):
     """A priority class (scheduling.k8s.io/v1)."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -257,14 +257,14 @@ class ApiPriorityClass(ApiStruct):
     preemption_policy: str | None = None
 
 
-class LabelSelector(ApiStruct):
+class LabelSelector(ApiStruct, frozen=True):
     """A label selector; absent matches nothing, empty matches everything."""
 
     match_labels: dict[str, str] | None = None
     match_expressions: list[Requirement] | None = None
 
 
-class BudgetSpec(ApiStruct):
+class BudgetSpec(ApiStruct, frozen=True):
     """The spec of a PodDisruptionBudget."""
 
     selector: LabelSelector | None = None
@@ -272,14 +272,14 @@ class BudgetSpec(ApiStruct):
     max_unavailable: int | str | None = None
 
 
-class BudgetStatus(ApiStruct):
+class BudgetStatus(ApiStruct, frozen=True):
     """The status of a PodDisruptionBudget."""
 
     disruptions_allowed: int = 0
     disrupted_pods: dict[str, Any] | None = None
 
 
-class ApiBudget(ApiStruct):
+class ApiBudget(ApiStruct, frozen=True):
     """A PodDisruptionBudget (policy/v1)."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -287,7 +287,7 @@ class ApiBudget(ApiStruct):
     status: BudgetStatus = BudgetStatus()
 
 
-class PodGroupSpec(ApiStruct):
+class PodGroupSpec(ApiStruct, frozen=True):
     """The spec of a PodGroup, ours and Coscheduling's alike."""
 
     min_member: int = 1
@@ -296,14 +296,14 @@ class PodGroupSpec(ApiStruct):
     min_resources: ResourceList | None = None
 
 
-class PodGroupStatus(ApiStruct):
+class PodGroupStatus(ApiStruct, frozen=True):
     """The status of a PodGroup, as far as it is read back."""
 
     phase: str = ""
     conditions: list[Condition] | None = None
 
 
-class ApiPodGroup(ApiStruct):
+class ApiPodGroup(ApiStruct, frozen=True):
     """A PodGroup of our own group or of scheduling.x-k8s.io."""
 
     api_version: str = ""

@@ -30,6 +30,7 @@ class GangKey(NamedTuple):
     name: str
 
     def __str__(self) -> str:
+        """Return namespace and name."""
         return f"{self.namespace}/{self.name}"
 
 

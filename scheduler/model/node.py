@@ -33,7 +33,9 @@ class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 def node_from_api(api: ApiNode) -> Node:
     """Return the view of an API object; impossible values become zero and a problem, never an exception."""
     meta = api.metadata
-    allocatable, problems = _possible(api.status.allocatable if api.status.allocatable is not None else api.status.capacity)
+    allocatable, problems = _possible(
+        api.status.allocatable if api.status.allocatable is not None else api.status.capacity
+    )
     return Node(
         name=meta.name,
         uid=meta.uid or meta.name,

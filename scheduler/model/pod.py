@@ -5,14 +5,13 @@ For everyone who schedules.  The edges make it from the API object once (`pod_fr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 
 import msgspec
 
-from .api import ApiPod, Condition, NodeAffinity, OwnerReference, Toleration
-from .requests import is_sidecar, nonzero_requests, pod_requests
+from .api import ApiPod, Condition, NodeAffinity, OwnerReference, PodSpec, Toleration
+from .requests import asked_by, is_sidecar
 
 _TERMINAL = ("Succeeded", "Failed")
 _shape_encoder = msgspec.json.Encoder(order="sorted")
@@ -90,61 +89,90 @@ def parse_time(text: str | None) -> float | None:
 
 def pod_from_api(api: ApiPod) -> Pod:
     """Return the view of an API object; raises QuantityError or ValueError that names the field."""
-    spec, meta = api.spec, api.metadata
-    inits = spec.init_containers or []
-    nonzero = nonzero_requests(api, with_pod_level=True)
-    pod = Pod(
-        uid=meta.uid or f"{meta.namespace or 'default'}/{meta.name}",
-        namespace=meta.namespace or "default",
+    spec, meta, status = api.spec, api.metadata, api.status
+    namespace = meta.namespace or "default"
+    priority = spec.priority or 0
+    preemption_policy = spec.preemption_policy or "PreemptLowerPriority"
+    asked = asked_by(api)
+    ports = _host_ports(spec)
+    node_selector = spec.node_selector or {}
+    node_affinity = spec.affinity.node_affinity if spec.affinity else None
+    tolerations = tuple(spec.tolerations) if spec.tolerations else ()
+    images = _images(spec)
+    shape = b""
+    if not spec.node_name:
+        shape = _shape(
+            namespace, priority, preemption_policy, asked.requests, asked.scored, ports, node_selector,
+            node_affinity, tolerations, images,
+        )  # fmt: skip
+    return Pod(
+        uid=meta.uid or f"{namespace}/{meta.name}",
+        namespace=namespace,
         name=meta.name,
         labels=meta.labels or {},
         annotations=meta.annotations or {},
-        owners=tuple(meta.owner_references or ()),
+        owners=tuple(meta.owner_references) if meta.owner_references else (),
         created=parse_time(meta.creation_timestamp) or 0.0,
-        started=parse_time(api.status.start_time),
+        started=parse_time(status.start_time),
         is_terminating=meta.deletion_timestamp is not None,
         grace_period_seconds=30 if (grace := spec.termination_grace_period_seconds) is None else grace,
         scheduler_name=spec.scheduler_name,
         node_name=spec.node_name,
-        nominated_node_name=api.status.nominated_node_name,
-        phase=api.status.phase,
-        priority=spec.priority or 0,
+        nominated_node_name=status.nominated_node_name,
+        phase=status.phase,
+        priority=priority,
         priority_class_name=spec.priority_class_name,
-        preemption_policy=spec.preemption_policy or "PreemptLowerPriority",
-        conditions=tuple(api.status.conditions or ()),
-        requests=pod_requests(api),
-        nonzero=nonzero,
-        scored=nonzero if spec.resources is None else nonzero_requests(api, with_pod_level=False),
-        ports=_host_ports(api),
-        node_selector=spec.node_selector or {},
-        node_affinity=spec.affinity.node_affinity if spec.affinity else None,
-        tolerations=tuple(spec.tolerations or ()),
-        gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
-        images=(
-            *(c.image for c in inits),
-            *(c.image for c in spec.containers),
-            *(v.image.reference for v in spec.volumes or () if v.image),
-        ),
+        preemption_policy=preemption_policy,
+        conditions=tuple(status.conditions) if status.conditions else (),
+        requests=asked.requests,
+        nonzero=asked.nonzero,
+        scored=asked.scored,
+        ports=ports,
+        node_selector=node_selector,
+        node_affinity=node_affinity,
+        tolerations=tolerations,
+        gates=tuple([gate.name for gate in spec.scheduling_gates]) if spec.scheduling_gates else (),
+        images=images,
+        shape=shape,
     )
-    return pod if spec.node_name else msgspec.structs.replace(pod, shape=shape_of(pod))
 
 
 def shape_of(pod: Pod) -> bytes:
     """Return the scheduling-relevant part of a pod as bytes: equal bytes, equal verdicts and scores."""
-    return _shape_encoder.encode(
-        (
-            pod.namespace, pod.priority, pod.preemption_policy, pod.requests, pod.scored, pod.ports, pod.node_selector,
-            pod.node_affinity, pod.tolerations, pod.images,
-        )
+    return _shape(
+        pod.namespace, pod.priority, pod.preemption_policy, pod.requests, pod.scored, pod.ports, pod.node_selector,
+        pod.node_affinity, pod.tolerations, pod.images,
     )  # fmt: skip
 
 
-def _host_ports(api: ApiPod) -> tuple[HostPort, ...]:
+def _shape(*parts: object) -> bytes:
+    return _shape_encoder.encode(parts)
+
+
+def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
     """Return the host ports of app containers and sidecars; those of ordinary init containers do not count."""
-    containers: Sequence = (*api.spec.containers, *(c for c in api.spec.init_containers or () if is_sidecar(c)))
-    return tuple(
-        HostPort(port.protocol or "TCP", port.host_ip or "0.0.0.0", port.host_port)  # noqa: S104 - the API's wildcard
-        for container in containers
-        for port in container.ports or ()
-        if port.host_port > 0
+    listed = [c.ports for c in spec.containers if c.ports]
+    if spec.init_containers:
+        listed += [c.ports for c in spec.init_containers if c.ports and is_sidecar(c)]
+    return (
+        tuple(
+            [
+                HostPort(port.protocol or "TCP", port.host_ip or "0.0.0.0", port.host_port)
+                for ports in listed
+                for port in ports
+                if port.host_port > 0
+            ]
+        )
+        if listed
+        else ()
     )
+
+
+def _images(spec: PodSpec) -> tuple[str, ...]:
+    """Return the images of init containers, containers and image volumes."""
+    images = [c.image for c in spec.containers]
+    if spec.init_containers:
+        images = [c.image for c in spec.init_containers] + images
+    if spec.volumes:
+        images += [v.image.reference for v in spec.volumes if v.image]
+    return tuple(images)

@@ -14,7 +14,9 @@ from functools import lru_cache
 #: Larger amounts are taken as this one, so that sums and products by 100 stay within 64 bits. 2**56 bytes are 72 PB.
 LARGEST = 2**56
 
-_PATTERN = re.compile(r"^([+-]?)(\d+(?:\.\d*)?|\.\d+)(?:(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E)|[eE]([+-]?\d+))?$")
+_PATTERN = re.compile(
+    r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(?:(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E)|[eE]([+-]?\d+))?", re.ASCII
+)
 _SUFFIXES = {
     "Ki": Fraction(2**10), "Mi": Fraction(2**20), "Gi": Fraction(2**30),
     "Ti": Fraction(2**40), "Pi": Fraction(2**50), "Ei": Fraction(2**60),
@@ -35,7 +37,7 @@ def parse_quantity(text: str | float) -> Fraction:
     Raises QuantityError for anything else.
     """
     plain = str(text).strip() if isinstance(text, int | float) and not isinstance(text, bool) else text
-    match = _PATTERN.match(plain) if isinstance(plain, str) and len(plain) <= _LONGEST else None
+    match = _PATTERN.fullmatch(plain) if isinstance(plain, str) and len(plain) <= _LONGEST else None
     if match is None:
         raise QuantityError(
             f"{text!r} is not a quantity: a number with an optional suffix n, u, m, k, M, G, T, P, E, "

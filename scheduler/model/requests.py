@@ -1,46 +1,64 @@
 """What a pod asks of a node: the effective request, from containers, init containers, sidecars, overhead and pod level.
 
 For the model, which computes it once per pod.  Formulae of `k8s.io/component-helpers/resource` (PodRequests): the sum
-of app containers and sidecars, or the highest peak while init containers run, plus overhead.
+of app containers and sidecars, or the highest peak while init containers run; the largest of spec, allocated and actual
+sums for a pod that runs; pod-level requests in their place; plus overhead.  Pods with equal resources share one result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import NamedTuple, TypeAlias, TYPE_CHECKING
 
-from .api import ApiPod, Condition, Container, ContainerStatus, ResourceList, Resources
-from .quantity import QuantityError, amount
+from .api import ApiPod, Condition, Container, ContainerStatus, Quantity, ResourceList, Resources
+from .quantity import LARGEST, QuantityError, amount
 
-Amounts = dict[str, int]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+Amounts: TypeAlias = dict[str, int]
+#: A resource list as a hashable value.
+Items: TypeAlias = tuple[tuple[str, Quantity], ...]
 
 #: What scoring takes for a container that names no request: millicores and bytes.
 DEFAULT_CPU_MILLI = 100
 DEFAULT_MEMORY_BYTES = 200 * 1024 * 1024
+_DEFAULTS: Items = (("cpu", "100m"), ("memory", DEFAULT_MEMORY_BYTES))
 
 
-def amounts(resources: ResourceList | None, path: str) -> Amounts:
-    """Return a resource list as integers; a bad quantity raises QuantityError that names its path."""
-    if not resources:
-        return {}
-    result = {}
-    for name, text in resources.items():
-        try:
-            result[name] = amount(name, text)
-        except QuantityError as error:
-            raise QuantityError(f"{path}[{name}]: {error}") from None
-        if result[name] < 0:
-            raise QuantityError(f"{path}[{name}]: {text!r} is negative; allowed are amounts from 0")
-    return result
+class Asked(NamedTuple):
+    """What a pod asks, as Filter and Score count it; the dict is shared between equal pods and must not be changed."""
+
+    #: Resource name to amount.
+    requests: Amounts
+    #: (millicores, bytes) that a bound pod adds to its node's scored usage.
+    nonzero: tuple[int, int]
+    #: (millicores, bytes) that scoring takes for the pending pod: without pod-level requests (kube-scheduler 1.37).
+    scored: tuple[int, int]
 
 
-def requested(resources: Resources | None, path: str) -> Amounts:
-    """Return the requests of one container; a limit without a request counts as one, as the API server defaults it."""
-    if resources is None:
-        return {}
-    result = amounts(resources.limits, f"{path}.limits") if resources.limits else {}
-    if resources.requests:
-        result |= amounts(resources.requests, f"{path}.requests")
-    return result
+def asked_by(pod: ApiPod) -> Asked:
+    """Return what a pod asks; a bad quantity raises QuantityError that names its path."""
+    spec = pod.spec
+    try:
+        if spec.resources is None and not (spec.node_name and _is_resized(pod)):
+            return _asked(
+                tuple([_requested(c.resources) for c in spec.containers]),
+                tuple([(is_sidecar(c), _requested(c.resources)) for c in spec.init_containers or ()]),
+                tuple(spec.overhead.items()) if spec.overhead else (),
+            )
+        requests = _effective(pod, ())
+        defaults = _DEFAULTS
+        if _pod_level(pod):
+            defaults = tuple(item for item in _DEFAULTS if item[0] not in requests)
+        return Asked(
+            requests,
+            _cpu_and_memory(_effective(pod, defaults)),
+            _cpu_and_memory(_effective(pod, _DEFAULTS, with_pod_level=False)),
+        )
+    except QuantityError as error:
+        raise _located(pod) or error from None
 
 
 def is_sidecar(container: Container) -> bool:
@@ -59,7 +77,6 @@ def peak(apps: Iterable[Amounts], inits: Iterable[tuple[bool, Amounts]]) -> Amou
         if runs_on:
             _add(total, request)
             _add(sidecars, request)
-            _raise(highest, sidecars)
         else:
             moment = dict(sidecars)
             _add(moment, request)
@@ -68,85 +85,172 @@ def peak(apps: Iterable[Amounts], inits: Iterable[tuple[bool, Amounts]]) -> Amou
     return total
 
 
-def pod_requests(pod: ApiPod) -> Amounts:
-    """Return the effective request of a pod: the maximum of spec, allocated and actual sums, plus overhead."""
-    apps = pod.spec.containers
-    inits = pod.spec.init_containers or []
-    from_spec = peak(
-        [requested(c.resources, f"spec.containers[{i}].resources") for i, c in enumerate(apps)],
-        [(is_sidecar(c), requested(c.resources, f"spec.initContainers[{i}].resources")) for i, c in enumerate(inits)],
-    )
-    _override(from_spec, pod_level(pod))
-    total = from_spec
+@lru_cache(maxsize=65_536)
+def _asked(apps: tuple[Items, ...], inits: tuple[tuple[bool, Items], ...], overhead: Items) -> Asked:
+    """Return what a pod asks that has neither pod-level requests nor a resize: all but a few."""
+    requests = _sum(apps, inits, ())
+    filled = _sum(apps, inits, _DEFAULTS)
+    for total in (requests, filled):
+        _add(total, _amounts(overhead))
+        _cap(total)
+    both = _cpu_and_memory(filled)
+    return Asked(requests, both, both)
+
+
+def _effective(pod: ApiPod, defaults: Items, *, with_pod_level: bool = True) -> Amounts:
+    """Return a pod's request, with defaults for what single containers leave out."""
+
+    def sums(listed: Callable[[Container], Items]) -> Amounts:
+        apps = tuple(listed(c) for c in pod.spec.containers)
+        return _sum(apps, tuple((is_sidecar(c), listed(c)) for c in pod.spec.init_containers or ()), defaults)
+
+    level = _pod_level(pod) if with_pod_level else {}
+    is_infeasible = bool(pod.spec.node_name) and _is_infeasible(pod.status.conditions)
+    total = {} if is_infeasible else sums(lambda c: _requested(c.resources))
     if pod.spec.node_name:
-        total = {} if _is_infeasible(pod.status.conditions) else dict(from_spec)
-        for sums in _from_status(pod, apps, inits, from_spec):
-            _raise(total, sums)
+        status, resources = pod.status, pod.status.resources
+        allocated, actual = status.allocated_resources, resources.requests if resources else None
+        if allocated is not None and actual is not None:
+            _raise(total, _amounts(tuple(allocated.items())))
+            _raise(total, _amounts(tuple(actual.items())))
+        else:
+            statuses = _statuses(pod)
+            _raise(total, sums(lambda c: _allocated(c, statuses.get(c.name), is_infeasible=is_infeasible)))
+            _raise(total, sums(lambda c: _actual(c, statuses.get(c.name), is_infeasible=is_infeasible)))
+        if level and (allocated or actual):
+            level = {} if is_infeasible else dict(level)
+            for reported in (allocated, actual):
+                _raise(level, _without(reported, pod.spec.overhead))
+    total.update({name: count for name, count in level.items() if _is_pod_level(name)})
     if pod.spec.overhead:
-        _add(total, amounts(pod.spec.overhead, "spec.overhead"))
+        _add(total, _amounts(tuple(pod.spec.overhead.items())))
+    _cap(total)
     return total
 
 
-def pod_level(pod: ApiPod) -> Amounts:
+def _sum(apps: tuple[Items, ...], inits: tuple[tuple[bool, Items], ...], defaults: Items) -> Amounts:
+    fill = _amounts(defaults)
+    return peak((fill | _amounts(a) for a in apps), ((runs_on, fill | _amounts(i)) for runs_on, i in inits))
+
+
+@lru_cache(maxsize=65_536)
+def _amounts(items: Items) -> Amounts:
+    """Return a resource list as integers, not to be changed."""
+    result = {name: amount(name, text) for name, text in items}
+    for name, text in items:
+        if result[name] < 0:
+            raise QuantityError(f"{text!r} is negative; allowed are amounts from 0")
+    return result
+
+
+def _requested(resources: Resources | None) -> Items:
+    """Return the requests of one container; a limit without a request counts as one, as the API server defaults it."""
+    if resources is None:
+        return ()
+    requests, limits = resources.requests, resources.limits
+    if not limits or (requests and limits.keys() <= requests.keys()):
+        return tuple(requests.items()) if requests else ()
+    return tuple((limits | (requests or {})).items())
+
+
+def _allocated(container: Container, status: ContainerStatus | None, *, is_infeasible: bool) -> Items:
+    """Return what the kubelet has allocated to a container."""
+    if status and status.allocated_resources is not None:
+        return tuple(status.allocated_resources.items())
+    return () if is_infeasible else _requested(container.resources)
+
+
+def _actual(container: Container, status: ContainerStatus | None, *, is_infeasible: bool) -> Items:
+    """Return what is in force for a container."""
+    if status and status.resources and status.resources.requests is not None:
+        return tuple(status.resources.requests.items())
+    return _allocated(container, status, is_infeasible=is_infeasible)
+
+
+def _pod_level(pod: ApiPod) -> Amounts:
     """Return the requests of the pod as a whole: cpu, memory and huge pages only."""
-    return {r: n for r, n in requested(pod.spec.resources, "spec.resources").items() if _is_pod_level(r)}
+    asked = _amounts(_requested(pod.spec.resources))
+    return {name: count for name, count in asked.items() if _is_pod_level(name)}
 
 
-def nonzero_requests(pod: ApiPod, *, with_pod_level: bool) -> tuple[int, int]:
-    """Return (millicores, bytes) for scoring, with defaults for containers that name no request.
-
-    Bound pods count with their pod-level requests, the pending pod without (kube-scheduler 1.37, NewFit).
-    """
-    overall = pod_level(pod) if with_pod_level else {}
-    inits = pod.spec.init_containers or []
-
-    def filled(container: Container) -> Amounts:
-        request = requested(container.resources, "resources")
-        cpu = request.get("cpu", 0 if "cpu" in overall else DEFAULT_CPU_MILLI)
-        return {"cpu": cpu, "memory": request.get("memory", 0 if "memory" in overall else DEFAULT_MEMORY_BYTES)}
-
-    total = peak([filled(c) for c in pod.spec.containers], [(is_sidecar(c), filled(c)) for c in inits])
-    _override(total, {r: n for r, n in overall.items() if r in ("cpu", "memory")})
-    if pod.spec.overhead:
-        _add(total, amounts(pod.spec.overhead, "spec.overhead"))
-    return total.get("cpu", 0), total.get("memory", 0)
+def _statuses(pod: ApiPod) -> dict[str, ContainerStatus]:
+    status = pod.status
+    return {s.name: s for s in chain(status.init_container_statuses or (), status.container_statuses or ())}
 
 
-def _from_status(
-    pod: ApiPod, apps: Sequence[Container], inits: Sequence[Container], from_spec: Amounts
-) -> Iterable[Amounts]:
-    """Yield the sums that the kubelet has allocated and that are in force, where it reports them."""
-    statuses = {s.name: s for s in (*(pod.status.container_statuses or ()), *(pod.status.init_container_statuses or ()))}
-    if not any(s.allocated_resources or (s.resources and s.resources.requests) for s in statuses.values()):
-        return
-
-    def reported(container: Container, kind: str) -> Amounts:
-        spec = requested(container.resources, "resources")
-        status: ContainerStatus | None = statuses.get(container.name)
-        if status is None:
-            return spec
-        if kind == "allocated":
-            return amounts(status.allocated_resources, "status") if status.allocated_resources else spec
-        return amounts(status.resources.requests, "status") if status.resources and status.resources.requests else spec
-
-    whole = pod.status.allocated_resources, pod.status.resources.requests if pod.status.resources else None
-    for kind in ("allocated", "actual"):
-        sums = peak([reported(c, kind) for c in apps], [(is_sidecar(c), reported(c, kind)) for c in inits])
-        if whole[0] and whole[1]:
-            pod_sums = amounts(whole[0] if kind == "allocated" else whole[1], "status")
-            _override(sums, {r: n for r, n in pod_sums.items() if _is_pod_level(r)})
-        else:
-            _override(sums, {r: n for r, n in from_spec.items() if r in pod_level(pod)})
-        yield sums
+def _is_resized(pod: ApiPod) -> bool:
+    """Tell whether the status says other than the spec of what a running pod has; most say the same."""
+    status = pod.status
+    if status.allocated_resources is not None or status.resources is not None or _is_infeasible(status.conditions):
+        return True
+    if status.container_statuses is None and status.init_container_statuses is None:
+        return False
+    spec = {c.name: c.resources for c in chain(pod.spec.containers, pod.spec.init_containers or ())}
+    for reported in chain(status.container_statuses or (), status.init_container_statuses or ()):
+        allocated, actual = reported.allocated_resources, reported.resources
+        if allocated is None and actual is None:
+            continue
+        resources = spec.get(reported.name)
+        requests = resources.requests if resources else None
+        if (allocated is not None and allocated != (requests or {})) or (
+            actual is not None and actual.requests is not None and actual.requests != (requests or {})
+        ):
+            return True
+    return False
 
 
-def _is_infeasible(conditions: Sequence[Condition] | None) -> bool:
+def _is_infeasible(conditions: list[Condition] | None) -> bool:
     """Tell whether the kubelet refused the pending resize for good, so that the spec's sum is moot."""
-    return any(c.type == "PodResizePending" and c.status == "True" and c.reason == "Infeasible" for c in conditions or ())
+    for condition in conditions or ():
+        if condition.type == "PodResizePending":
+            return condition.reason == "Infeasible"
+    return False
+
+
+def _located(pod: ApiPod) -> QuantityError | None:
+    """Return the error of the first bad quantity with its path."""
+    for path, resources in _resource_lists(pod):
+        for name, text in (resources or {}).items():
+            try:
+                _amounts(((name, text),))
+            except QuantityError as error:
+                return QuantityError(f"{path}[{name}]: {error}")
+    return None
+
+
+def _resource_lists(pod: ApiPod) -> Iterator[tuple[str, ResourceList | None]]:
+    """Yield every resource list of a pod with its path."""
+    spec, status = pod.spec, pod.status
+    for field, containers in (("containers", spec.containers), ("initContainers", spec.init_containers or ())):
+        for i, container in enumerate(containers):
+            if container.resources:
+                yield f"spec.{field}[{i}].resources.requests", container.resources.requests
+                yield f"spec.{field}[{i}].resources.limits", container.resources.limits
+    if spec.resources:
+        yield "spec.resources.requests", spec.resources.requests
+        yield "spec.resources.limits", spec.resources.limits
+    yield "spec.overhead", spec.overhead
+    yield "status.allocatedResources", status.allocated_resources
+    yield "status.resources.requests", status.resources.requests if status.resources else None
+    for name, reported in _statuses(pod).items():
+        yield f"status of container {name}: allocatedResources", reported.allocated_resources
+        if reported.resources:
+            yield f"status of container {name}: resources.requests", reported.resources.requests
 
 
 def _is_pod_level(resource: str) -> bool:
     return resource in ("cpu", "memory") or resource.startswith("hugepages-")
+
+
+def _without(reported: ResourceList | None, overhead: ResourceList | None) -> Amounts:
+    """Return what a pod-level status reports, less the overhead that it includes."""
+    less = _amounts(tuple(overhead.items())) if overhead else {}
+    counts = _amounts(tuple(reported.items())) if reported else {}
+    return {name: max(0, count - less.get(name, 0)) for name, count in counts.items()}
+
+
+def _cpu_and_memory(total: Mapping[str, int]) -> tuple[int, int]:
+    return total.get("cpu", 0), total.get("memory", 0)
 
 
 def _add(total: Amounts, more: Mapping[str, int]) -> None:
@@ -156,9 +260,12 @@ def _add(total: Amounts, more: Mapping[str, int]) -> None:
 
 def _raise(total: Amounts, other: Mapping[str, int]) -> None:
     for name, count in other.items():
-        if count > total.get(name, 0) or name not in total:
-            total[name] = max(count, total.get(name, 0))
+        if count > total.get(name, -1):
+            total[name] = count
 
 
-def _override(total: Amounts, other: Mapping[str, int]) -> None:
-    total.update(other)
+def _cap(total: Amounts) -> None:
+    """Cut absurd sums, so that columns of them stay within 64 bits."""
+    for name, count in total.items():
+        if count > LARGEST:
+            total[name] = LARGEST

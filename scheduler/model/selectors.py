@@ -1,13 +1,21 @@
-"""Label and node selectors, as the API server defines them.
+"""Label and node selectors and tolerations, as the API server defines them.
 
 For plugins and budgets.  A selector that makes no sense matches nothing, as in kube-scheduler; it never raises.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
 
-from .api import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .api import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement, Taint, Toleration
+    from collections.abc import Mapping
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+#: The longest label value.
+_LONGEST_INTEGER = 63
 
 
 def matches_requirement(requirement: Requirement, labels: Mapping[str, str]) -> bool:
@@ -50,12 +58,36 @@ def matches_labels(selector: LabelSelector | None, labels: Mapping[str, str]) ->
     return exact and all(matches_requirement(r, labels) for r in selector.match_expressions or ())
 
 
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Tell whether a toleration covers a taint: no effect stands for any, Exists without a key for every taint.
+
+    Lt and Gt belong to a gate that is off by default; like any unknown operator they cover nothing.
+    """
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    match toleration.operator:
+        case "" | "Equal":
+            return toleration.value == taint.value
+        case "Exists":
+            return True
+    return False
+
+
 def _compares(operator: str, value: str | None, values: list[str]) -> bool:
     """Compare as 64-bit integers; whatever is none matches nothing."""
     if value is None or len(values) != 1:
         return False
-    try:
-        left, right = int(value), int(values[0])
-    except ValueError:
+    left, right = _integer(value), _integer(values[0])
+    if left is None or right is None:
         return False
     return left > right if operator == "Gt" else left < right
+
+
+def _integer(text: str) -> int | None:
+    """Return a decimal 64-bit integer as Go's ParseInt reads it; None for anything else."""
+    if len(text) > _LONGEST_INTEGER or not _INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None

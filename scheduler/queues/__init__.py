@@ -1,1 +1,1 @@
-
+"""Queues, fair share and backfill; empty until that part is built."""

@@ -1,1 +1,1 @@
-
+"""Live state of the cluster and its frozen, columnar view."""

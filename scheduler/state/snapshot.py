@@ -7,10 +7,12 @@ changes its snapshot only through `place` and `remove`, and undoes it with what 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+
+from scheduler.model.quantity import LARGEST
 
 if TYPE_CHECKING:
     from scheduler.model import Node, Pod
@@ -41,17 +43,31 @@ class Row:
         self.nonzero[0] += pod.nonzero[0]
         self.nonzero[1] += pod.nonzero[1]
 
+    def put(self, pod: Pod) -> None:
+        """Count a pod in, or in place of its former view; it keeps its turn in the order."""
+        former = self.pods.get(pod.uid)
+        if former is None:
+            self.add(pod)
+        elif former.requests == pod.requests and former.nonzero == pod.nonzero:
+            self.pods[pod.uid] = pod
+        else:
+            order = list(self.pods)
+            self.drop(pod.uid)
+            self.add(pod)
+            self.pods = {uid: self.pods[uid] for uid in order}
+
     def drop(self, uid: str) -> Pod:
         """Count a pod out and return it."""
         pod = self.pods.pop(uid)
         for name, count in pod.requests.items():
-            if left := self.requested[name] - count:
-                self.requested[name] = left
-            else:
-                del self.requested[name]
+            self.requested[name] -= count
         self.nonzero[0] -= pod.nonzero[0]
         self.nonzero[1] -= pod.nonzero[1]
         return pod
+
+    def contents(self) -> tuple[dict[str, int], list[int], frozenset[str]]:
+        """Return what stands here in a form to compare: requests that are not zero, scored usage, pod uids."""
+        return {name: n for name, n in self.requested.items() if n}, self.nonzero, frozenset(self.pods)
 
     def copy(self) -> Row:
         """Return an independent copy; the pods themselves are immutable."""
@@ -121,6 +137,11 @@ class Nodes(Sequence[NodeView]):
         return np.arange(len(self.snapshot.all_rows), dtype=np.int64) if self._rows is None else self._rows
 
     @property
+    def is_whole(self) -> bool:
+        """These are all rows of the snapshot, in order."""
+        return self._rows is None
+
+    @property
     def names(self) -> list[str]:
         """Node names in row order."""
         return [row.node.name for row in self._records()]
@@ -141,7 +162,9 @@ class Nodes(Sequence[NodeView]):
         """How many pods each node has."""
         return self._cut(self.snapshot.column("pods", ""))
 
-    def column(self, key: Hashable, of_node: Callable[[Node], object], dtype: npt.DTypeLike = np.bool_) -> npt.NDArray:
+    def column(
+        self, key: Hashable, of_node: Callable[[Node], object], dtype: npt.DTypeLike = np.bool_
+    ) -> npt.NDArray[Any]:
         """Return a column computed from Node objects alone, cached under its key until a node changes."""
         return self._cut(self.snapshot.node_column(key, of_node, dtype))
 
@@ -165,7 +188,7 @@ class Nodes(Sequence[NodeView]):
         rows = self.snapshot.all_rows
         return rows if self._rows is None else (rows[int(i)] for i in self._rows)
 
-    def _cut(self, column: npt.NDArray) -> npt.NDArray:
+    def _cut(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return column if self._rows is None else column[self._rows]
 
 
@@ -180,7 +203,7 @@ class Snapshot:
         self.all_rows: list[Row] = []
         self.row_of: dict[str, int] = {}
         self._columns: dict[tuple[str, str], Ints] = {}
-        self._node_columns: dict[Hashable, npt.NDArray] = {}
+        self._node_columns: dict[Hashable, npt.NDArray[Any]] = {}
 
     @property
     def nodes(self) -> Nodes:
@@ -198,15 +221,15 @@ class Snapshot:
 
     def remove(self, uid: str, row: int) -> Undo:
         """Count a pod out of a row, and return how to undo it; the order of the row's pods is restored too."""
-        before = dict(self.all_rows[row].pods)
-        pod = before[uid]
+        order = list(self.all_rows[row].pods)
+        pod = self.all_rows[row].pods[uid]
         self._change(row, lambda record: record.drop(uid))
 
         def undo() -> None:
             self._change(row, lambda record: record.add(pod))
-            self.all_rows[row].pods = {u: p for u, p in before.items() if u in self.all_rows[row].pods} | {
-                u: p for u, p in self.all_rows[row].pods.items() if u not in before
-            }
+            pods = self.all_rows[row].pods
+            turn = {u: i for i, u in enumerate(order)}
+            self.all_rows[row].pods = dict(sorted(pods.items(), key=lambda item: turn.get(item[0], len(turn))))
 
         return undo
 
@@ -232,7 +255,7 @@ class Snapshot:
             self._columns[kind, resource] = column
         return column
 
-    def node_column(self, key: Hashable, of_node: Callable[[Node], object], dtype: npt.DTypeLike) -> npt.NDArray:
+    def node_column(self, key: Hashable, of_node: Callable[[Node], object], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """Return a column computed from Node objects alone, cached until a node changes."""
         column = self._node_columns.get(key)
         if column is None:
@@ -259,11 +282,11 @@ def _value(row: Row, kind: str, resource: str) -> int:
     """Return one cell."""
     match kind:
         case "requested":
-            return row.requested.get(resource, 0)
+            return min(row.requested.get(resource, 0), LARGEST)
         case "allocatable":
             return row.node.allocatable.get(resource, 0)
         case "nonzero":
-            return row.nonzero[0 if resource == "cpu" else 1]
+            return min(row.nonzero[0 if resource == "cpu" else 1], LARGEST)
         case "pods":
             return len(row.pods)
     raise KeyError(kind)

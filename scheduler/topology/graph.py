@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import networkx as nx
 import numpy as np
 
-from .pcie import LinkKind, NodeKind, PcieClass, PcieLayout, add_pcie_tree, pcie_closeness
+from .pcie import LinkKind, NodeKind, PcieLayout, add_pcie_tree, pcie_closeness
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MAX_GPUS = 64
 """Largest number of GPUs of one machine that is accepted from any source."""
 
-_LOCALITY_BITS = 14
+LOCALITY_BITS = 14
 """2,016 pairs of 64 GPUs at class PSB (6) sum to 12,096 < 2**14: closeness can never outweigh 1 GB/s."""
 
 
@@ -82,12 +82,7 @@ class Machine:
     @property
     def pair_weights(self) -> NDArray[np.int64]:
         """The weight by which sets are compared: GB/s shifted by `LOCALITY_BITS`, plus PCIe closeness to break ties."""
-        return (self.nvlink_gbps << _LOCALITY_BITS) + self.pcie
-
-
-def gbps_of_weight(weight: int) -> int:
-    """Return the NVLink bandwidth in GB/s that a sum of pair weights holds."""
-    return weight >> _LOCALITY_BITS
+        return (self.nvlink_gbps << LOCALITY_BITS) + self.pcie
 
 
 def gpus_of_mask(mask: int) -> tuple[int, ...]:
@@ -134,7 +129,7 @@ def build_machine(
 
 def machine_of_graph(name: str, graph: nx.Graph[str], *, is_known: bool = True, is_whole: bool = True) -> Machine:
     """Freeze a graph and derive its matrices; GPUs are the nodes `gpu0`, `gpu1`, … without a gap; O(GPUs · nodes)."""
-    count = sum(1 for _, kind in graph.nodes(data="kind") if kind is NodeKind.GPU)
+    count = len(_nodes_of(graph, NodeKind.GPU))
     gpus = [f"gpu{index}" for index in range(count)]
     if not gpus or any(gpu not in graph for gpu in gpus):
         raise TopologyError("gpus: the graph must have the GPU nodes gpu0, gpu1, … without a gap")
@@ -146,9 +141,11 @@ def machine_of_graph(name: str, graph: nx.Graph[str], *, is_known: bool = True, 
     for matrix in (nvlink_gbps, direct_links, closeness):
         matrix.flags.writeable = False
     fingerprint = _fingerprint(graph, is_known=is_known, is_whole=is_whole)
-    return Machine(
-        name, count, nx.freeze(graph), is_known, is_whole, nvlink_gbps, direct_links, closeness, fingerprint
-    )
+    return Machine(name, count, nx.freeze(graph), is_known, is_whole, nvlink_gbps, direct_links, closeness, fingerprint)
+
+
+def _nodes_of(graph: nx.Graph[str], kind: NodeKind) -> list[str]:
+    return sorted(name for name, data in graph.nodes(data=True) if data["kind"] is kind)
 
 
 def _nvlink_pairs(graph: nx.Graph[str], gpus: list[str]) -> Iterator[tuple[int, int, int, int]]:
@@ -157,13 +154,11 @@ def _nvlink_pairs(graph: nx.Graph[str], gpus: list[str]) -> Iterator[tuple[int, 
     for one, other, link in graph.edges(data=True):
         if link["kind"] is LinkKind.NVLINK and one in index and other in index:
             yield index[one], index[other], link["gbps"], link["links"]
-    for switch, kind in graph.nodes(data="kind"):
-        if kind is not NodeKind.NVSWITCH:
-            continue
-        ports = sorted((index[gpu], link["gbps"]) for gpu, link in graph[switch].items() if gpu in index)
-        for position, (one, gbps) in enumerate(ports):
-            for other, other_gbps in ports[position + 1 :]:
-                yield one, other, min(gbps, other_gbps), 0
+    for switch in _nodes_of(graph, NodeKind.NVSWITCH):
+        ports = sorted((index[gpu], int(port["gbps"])) for gpu, port in graph[switch].items() if gpu in index)
+        for position, (gpu, gbps) in enumerate(ports):
+            for peer, peer_gbps in ports[position + 1 :]:
+                yield gpu, peer, min(gbps, peer_gbps), 0
 
 
 def _fingerprint(graph: nx.Graph[str], *, is_known: bool, is_whole: bool) -> str:
@@ -175,20 +170,3 @@ def _fingerprint(graph: nx.Graph[str], *, is_known: bool, is_whole: bool) -> str
     )
     text = "\n".join((*nodes, *edges, f"{is_known} {is_whole}"))
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-__all__ = [
-    "MAX_GPUS",
-    "LinkKind",
-    "Machine",
-    "NodeKind",
-    "NvLink",
-    "PcieClass",
-    "PcieLayout",
-    "TopologyError",
-    "build_machine",
-    "gbps_of_weight",
-    "gpus_of_mask",
-    "machine_of_graph",
-    "mask_of_gpus",
-]

@@ -112,7 +112,11 @@ def add_pcie_tree(graph: nx.Graph[str], leaves: Sequence[str], layout: PcieLayou
             children = sorted({tops[m] for m in members})
             if len(children) == 1 and kind is not NodeKind.NUMA:
                 continue
-            name = f"{pcie_class.name.lower()}{number}" if kind is not NodeKind.NUMA else _numa_name(graph, members, layout)
+            name = (
+                f"{pcie_class.name.lower()}{number}"
+                if kind is not NodeKind.NUMA
+                else _numa_name(graph, members, layout)
+            )
             graph.add_node(name, kind=kind, joins=pcie_class)
             graph.add_edges_from(((name, child) for child in children), kind=LinkKind.PCIE, gbps=layout.gbps)
             for member in members:
@@ -124,7 +128,7 @@ def _groups(closeness: NDArray[np.int64], pcie_class: PcieClass) -> list[list[in
     """Return the sets of devices that are chained by pairs at least this close, in order of their first device."""
     chained: nx.Graph[int] = nx.Graph()
     chained.add_nodes_from(range(len(closeness)))
-    chained.add_edges_from(np.argwhere(closeness >= int(pcie_class)).tolist())
+    chained.add_edges_from((int(one), int(other)) for one, other in np.argwhere(closeness >= int(pcie_class)))
     return sorted(sorted(members) for members in nx.connected_components(chained))
 
 

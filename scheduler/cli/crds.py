@@ -1,0 +1,115 @@
+"""CustomResourceDefinitions from pydantic models: structural schemas, printer columns, and the YAML in `crds/`.
+
+For `scheduler.cli.generate`.  It knows the part of JSON Schema that pydantic writes for our models, and no more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from scheduler.model.podgroup import GROUP, VERSION, PodGroup
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+#: What pydantic writes and a structural schema does not take, or takes only where it means something else.
+_DROPPED = frozenset({"title", "additionalProperties", "default", "$defs"})
+#: What comes first in a schema, so that the file reads well; the rest follows by name.
+_FIRST = ("description", "type", "format", "required", "properties", "items")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of `kubectl get`; those of priority 1 are shown by `-o wide`."""
+
+    name: str
+    path: str
+    type: str = "string"
+    priority: int = 0
+    description: str = ""
+
+    def to_api(self) -> dict[str, Any]:
+        """Return the column as the API has it."""
+        column: dict[str, Any] = {"name": self.name, "type": self.type, "jsonPath": self.path}
+        if self.description:
+            column["description"] = self.description
+        return column | ({"priority": self.priority} if self.priority else {})
+
+
+_SCHEDULED = '.status.conditions[?(@.type=="Scheduled")]'
+POD_GROUP_COLUMNS = (
+    Column("Min", ".spec.minMember", "integer", description="How many pods must start together"),
+    Column("Phase", ".status.phase"),
+    Column("Bound", ".status.counts.bound", "integer", description="Members with a node that do not run yet"),
+    Column("Running", ".status.counts.running", "integer"),
+    Column("Age", ".metadata.creationTimestamp", "date"),
+    Column("Pending", ".status.counts.pending", "integer", priority=1),
+    Column("Reason", f"{_SCHEDULED}.reason", priority=1),
+    Column("Message", f"{_SCHEDULED}.message", priority=1),
+)
+
+
+def pod_group_yaml() -> str:
+    """Return the definition of our PodGroup as YAML."""
+    names = {
+        "kind": "PodGroup",
+        "listKind": "PodGroupList",
+        "plural": "podgroups",
+        "singular": "podgroup",
+        "shortNames": ["aipg"],
+        "categories": ["ai-scheduler"],
+    }
+    return definition_yaml(PodGroup, names, POD_GROUP_COLUMNS, source="scheduler/model/podgroup.py")
+
+
+def definition_yaml(model: type[BaseModel], names: dict[str, Any], columns: tuple[Column, ...], source: str) -> str:
+    """Return the CustomResourceDefinition of a model as YAML."""
+    version = {
+        "name": VERSION,
+        "served": True,
+        "storage": True,
+        "additionalPrinterColumns": [column.to_api() for column in columns],
+        "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": structural_schema(model)},
+    }
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{names['plural']}.{GROUP}"},
+        "spec": {"group": GROUP, "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+    text = yaml.safe_dump(definition, sort_keys=False, allow_unicode=True, width=120)
+    return f"# Generated from {source} by `make generate`: edits here are lost.\n{text}"
+
+
+def structural_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the schema of a whole object as the API server takes it, with apiVersion, kind and metadata."""
+    json_schema = model.model_json_schema(by_alias=True)
+    schema: dict[str, Any] = _structural(json_schema, json_schema.get("$defs", {}))
+    head = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
+    ordered = head | schema["properties"]
+    return {key: ordered if key == "properties" else value for key, value in schema.items()}
+
+
+def _structural(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    """Return one schema without references, titles and nulls."""
+    if reference := schema.get("$ref"):
+        target = definitions[reference.rpartition("/")[2]]
+        return _structural({**target, **{key: value for key, value in schema.items() if key != "$ref"}}, definitions)
+    if options := schema.get("anyOf"):
+        (option,) = [option for option in options if option.get("type") != "null"]
+        return _structural({**option, **{key: value for key, value in schema.items() if key != "anyOf"}}, definitions)
+    result: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key == "properties":
+            result[key] = {name: _structural(part, definitions) for name, part in value.items()}
+        elif key == "items":
+            result[key] = _structural(value, definitions)
+        elif key == "description":
+            result[key] = " ".join(value.split())
+        elif key not in _DROPPED:
+            result[key] = value
+    return {key: result[key] for key in [*_FIRST, *sorted(result.keys() - set(_FIRST))] if key in result}

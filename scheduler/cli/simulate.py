@@ -1,0 +1,196 @@
+"""`ai-scheduler simulate`: manifests on an embedded cluster, with the real engine and plugins, in virtual time."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+
+from .reading import configuration_of, give_up, with_base
+
+if TYPE_CHECKING:
+    from scheduler.config import SchedulerConfiguration
+    from scheduler.sim.loading import LoadOptions
+    from scheduler.sim.outcome import Outcome
+    from scheduler.sim.world import World
+
+DOES_NOT_FIT = 1
+#: Wide enough for tables where no terminal says how wide it is.
+_WIDTH_OF_FILES = 160
+
+
+class DurationSource(click.ParamType):
+    """The words annotation and job, or a number of seconds."""
+
+    name = "duration source"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:  # noqa: ARG002 - click's signature
+        """Return what the help shows."""
+        return "annotation|job|SECONDS"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str | float:
+        """Return the word or the number."""
+        if isinstance(value, float) or value in ("annotation", "job"):
+            return value  # type: ignore[return-value]
+        try:
+            seconds = float(str(value).removesuffix("s"))
+        except ValueError:
+            seconds = -1.0
+        if not 0 <= seconds < float("inf"):
+            self.fail(f"{value!r} is not allowed; allowed: annotation, job, or seconds such as 600", param, ctx)
+        return seconds
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option(
+    "--duration-from",
+    type=DurationSource(),
+    default="annotation",
+    show_default=True,
+    help="How long a pod runs that has no annotation run-seconds: for ever, as long as its Job ran, or so many seconds.",
+)
+@click.option(
+    "--submit-from",
+    type=click.Choice(["annotation", "created"]),
+    default="annotation",
+    show_default=True,
+    help="When a workload without the annotation submit-seconds arrives: at the start, or by its creationTimestamp.",
+)
+@click.option("--schedule-all", is_flag=True, help="Schedule pending pods that name another scheduler, too.")
+@click.option(
+    "--config", "file", type=click.Path(dir_okay=False), metavar="FILE", help="The scheduler's configuration."
+)
+@click.option(
+    "--profile",
+    type=click.Choice(["ai-scheduler", "kube-default"]),
+    help="The built-in plugins to decide with; with --config, the file says.",
+)
+@click.option("--until", type=click.FloatRange(min=0), metavar="SECONDS", help="Cut the simulation after so long.")
+@click.option(
+    "--start-delay",
+    type=click.FloatRange(min=0),
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long a bound pod takes to start.",
+)
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option("--report", type=click.Path(dir_okay=False), metavar="FILE.html", help="Write a page with pictures, too.")
+@click.option("-q", "--quiet", is_flag=True, help="Print the report alone, not what happens on the way.")
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 even if something does not fit.")
+def simulate(  # noqa: D417 - click documents the options
+    paths: tuple[str, ...], duration_from: str | float, submit_from: str, *, schedule_all: bool, file: str | None,
+    profile: str | None, until: float | None, start_delay: float, output: str, report: str | None, quiet: bool,
+    exit_zero: bool,
+) -> None:  # fmt: skip
+    """Run manifests on an embedded cluster: the real engine and plugins, simulated kubelets, virtual time.
+
+    PATH is a folder, a file, or - for standard input: ordinary manifests, or a dump such as that of
+    `kubectl get nodes,pods,jobs,podgroups,priorityclasses -A -o yaml`. Pods that are bound run from the start on; Jobs,
+    ReplicaSets, Deployments and StatefulSets make their pods. Kinds that do not matter here are counted and left out.
+
+    \b
+    Annotations that only the simulation reads (prefix scheduling.ai-scheduler.io/):
+      run-seconds     how long a pod runs; on a pod, a pod template or a Job
+      submit-seconds  when an object is created, after the start; on any object
+      exit-code       what a pod ends with; anything but 0 fails
+      fail-count      with exit-code: so many pods fail, the later ones succeed
+
+    Exit codes: 0 every workload was placed, 1 some wait for ever or were evicted for good, 2 the input cannot be used.
+    """
+    if file is not None and profile is not None:
+        raise click.UsageError("--config and --profile exclude each other: the file names its profiles.")
+    configuration = configuration_of(file)
+    if profile is not None:
+        configuration = with_base(configuration, profile)
+    page = _page_path(report)
+    world = _world(paths, _load_options(configuration, duration_from, submit_from, schedule_all=schedule_all))
+    outcome = _run(world, configuration, start_delay, until, is_shown=output == "table" and not quiet)
+    _tell(outcome, output)
+    if page is not None:
+        _write_page(outcome, page, is_told=output == "table")
+    raise click.exceptions.Exit(DOES_NOT_FIT if outcome.unfit and not exit_zero else 0)
+
+
+def _load_options(
+    configuration: SchedulerConfiguration, duration_from: str | float, submit_from: str, *, schedule_all: bool
+) -> LoadOptions:
+    from scheduler.sim.loading import Arrivals, Durations, LoadOptions  # noqa: PLC0415 - numpy is slow to import
+
+    return LoadOptions(
+        scheduler_names=tuple(profile.scheduler_name for profile in configuration.profiles),
+        schedule_all=schedule_all,
+        arrivals=Arrivals.CREATED if submit_from == "created" else Arrivals.AT_START,
+        durations=duration_from if isinstance(duration_from, float) else Durations(duration_from),
+    )
+
+
+def _world(paths: tuple[str, ...], options: LoadOptions) -> World:
+    """Return the world, or tell everything that is wrong with the input."""
+    from scheduler.sim.loading import load_world  # noqa: PLC0415 - numpy is slow to import
+    from scheduler.sim.manifests import ManifestError  # noqa: PLC0415 - likewise
+
+    try:
+        return load_world(paths, options)
+    except ManifestError as error:
+        count = len(error.problems)
+        give_up(f"{error}\n{count} {'problem' if count == 1 else 'problems'}; nothing was simulated.")
+
+
+def _run(
+    world: World, configuration: SchedulerConfiguration, start_delay: float, until: float | None, *, is_shown: bool
+) -> Outcome:
+    """Simulate; on a terminal with a live view, elsewhere with a line for each thing that happens."""
+    from scheduler.sim.kubelets import KubeletTimes  # noqa: PLC0415 - numpy is slow to import
+    from scheduler.sim.run import RunOptions, simulation_of  # noqa: PLC0415 - likewise
+
+    from .watch import watch  # noqa: PLC0415 - likewise
+
+    simulation = simulation_of(world, configuration, RunOptions(KubeletTimes(start_seconds=start_delay), until))
+    if is_shown:
+        watch(simulation, _console())
+    else:
+        while simulation.advance():
+            pass
+    return simulation.outcome()
+
+
+def _tell(outcome: Outcome, output: str) -> None:
+    if output == "json":
+        from scheduler.sim.outcome import to_json  # noqa: PLC0415 - only here
+
+        click.echo(json.dumps(to_json(outcome), indent=2))
+    else:
+        from scheduler.sim.report import print_report  # noqa: PLC0415 - only here
+
+        print_report(outcome, _console())
+
+
+def _console() -> Console:
+    return Console() if sys.stdout.isatty() else Console(file=sys.stdout, width=_WIDTH_OF_FILES, soft_wrap=True)
+
+
+def _page_path(report: str | None) -> Path | None:
+    """Return where the page goes, having made sure that it can be written there before anything is simulated."""
+    if report is None:
+        return None
+    path = Path(report)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    except OSError as error:
+        give_up(f"--report: {report} cannot be written: {error.strerror or error}")
+    return path
+
+
+def _write_page(outcome: Outcome, path: Path, *, is_told: bool) -> None:
+    from scheduler.sim.html import page_of  # noqa: PLC0415 - only here
+
+    path.write_text(page_of(outcome), encoding="utf-8")
+    if is_told:
+        click.echo(f"\nThe page with pictures is {path}")

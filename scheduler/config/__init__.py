@@ -1,0 +1,56 @@
+"""The configuration of the scheduler: what may be set, its defaults, and how it is read and written."""
+
+from .duration import format_duration, parse_duration
+from .model import (
+    API_VERSION,
+    DEFAULT_SCHEDULER_NAME,
+    KIND,
+    KUBE_API_VERSION,
+    KUBE_KIND,
+    NOT_HONOURED,
+    BaseProfile,
+    ClientConnection,
+    ConfigurationModel,
+    LeaderElection,
+    PluginConfig,
+    PluginEntry,
+    Plugins,
+    PluginSet,
+    Profile,
+    SchedulerConfiguration,
+    TieBreak,
+)
+from .problems import Problem, ProblemsError, allowed_values, problems_of
+from .reading import ConfigurationError, default, load, parse, to_yaml, unhonoured
+
+__all__ = [
+    "API_VERSION",
+    "DEFAULT_SCHEDULER_NAME",
+    "KIND",
+    "KUBE_API_VERSION",
+    "KUBE_KIND",
+    "NOT_HONOURED",
+    "BaseProfile",
+    "ClientConnection",
+    "ConfigurationError",
+    "ConfigurationModel",
+    "LeaderElection",
+    "PluginConfig",
+    "PluginEntry",
+    "PluginSet",
+    "Plugins",
+    "Problem",
+    "ProblemsError",
+    "Profile",
+    "SchedulerConfiguration",
+    "TieBreak",
+    "allowed_values",
+    "default",
+    "format_duration",
+    "load",
+    "parse",
+    "parse_duration",
+    "problems_of",
+    "to_yaml",
+    "unhonoured",
+]

@@ -1,0 +1,243 @@
+"""Cycle: one attempt to place one workload, from PreFilter to a plan.
+
+For the engine, which commits what it returns.  A cycle is a generator: it yields node evaluations, so that it can be
+paused, and returns an Outcome.  It leaves its placements on the snapshot; the engine takes them back when the plan is
+committed or dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.framework.cycle_state import CycleState
+from scheduler.framework.plugin import Domain, Failure, PostFilterResult
+from scheduler.framework.runtime import PluginError, call
+from scheduler.framework.status import ClusterEvent, Code, Kind, Reason, Status
+
+from .bounds import free_room, slots, whole_room
+from .messages import fit_message, gang_message
+
+if TYPE_CHECKING:
+    from scheduler.framework.runtime import Runtime
+    from scheduler.framework.workload import Workload
+    from scheduler.model import Pod
+    from scheduler.state.snapshot import Bools, Snapshot
+
+    from .candidates import Candidate
+    from .placement import Placer
+
+Steps = Generator[int, None, "Outcome"]
+
+#: How many domains of one level are tried to the end before the best is chosen.
+MOST_DOMAINS = 8
+_NO_ROOM_CURES = ClusterEvent.NODE_ANY | ClusterEvent.POD_REMOVED | ClusterEvent.POD_UPDATED | ClusterEvent.GANG_CHANGED
+_NEVER_CURES = ClusterEvent.NODE_ANY | ClusterEvent.POD_UPDATED | ClusterEvent.GANG_CHANGED
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How a cycle ended."""
+
+    #: None if the workload was placed.
+    status: Status | None = None
+    #: Pod uid → pod and row.
+    placed: dict[str, tuple[Pod, int]] = field(default_factory=dict)
+    domain: str = ""
+    #: A plan to make room, if a PostFilter plugin has one.
+    room: PostFilterResult | None = None
+    #: Which plugin gave which reason.
+    blame: tuple[tuple[str, Reason], ...] = ()
+    #: The candidate of the first pod that found no node, or of the first pod.
+    shown: Candidate | None = None
+    evaluations: int = 0
+
+
+class Cycle:
+    """One attempt of one workload on one snapshot."""
+
+    def __init__(
+        self, runtime: Runtime, snapshot: Snapshot, workload: Workload, placer: Placer, victims_left: int = 0
+    ) -> None:
+        """Take everything that the attempt depends on; `victims_left` of an earlier plan are still there."""
+        self._victims_left = victims_left
+        self._runtime = runtime
+        self._snapshot = snapshot
+        self._workload = workload
+        self._placer = placer
+        self._state = CycleState()
+
+    def run(self) -> Steps:
+        """Try to place the workload; PluginError becomes an Error status."""
+        try:
+            outcome = yield from self._attempt()
+        except PluginError as error:
+            self._placer.clear()
+            outcome = Outcome(status=error.status)
+        outcome.evaluations = self._placer.evaluations
+        return outcome
+
+    def _attempt(self) -> Steps:
+        yield from self._placer.evaluate()
+        early = next((c.early for c in self._placer.candidates.values() if c.early is not None), None)
+        if early is not None and early.code is Code.ERROR:
+            return Outcome(status=early)
+        refusal = early or self._bounds()
+        if refusal is None:
+            for domain, allowed in self._domains():
+                if (yield from self._placer.place_all(self._workload.needed, allowed)):
+                    return Outcome(placed=dict(self._placer.placed), domain=domain, shown=self._first())
+        shown = self._missing()
+        status = self._refusal(refusal, shown)
+        if refusal is not None and any(reason.kind is Kind.NEVER for reason in refusal.reasons):
+            return Outcome(status=status, shown=shown, blame=self._blame())
+        if self._victims_left:
+            room, message = (
+                None,
+                f"preemption: waiting for {self._victims_left} victims of an earlier plan to terminate.",
+            )
+        else:
+            room, message = yield from self._make_room(shown, early)
+        if message:
+            status = Status(
+                status.code,
+                (_with_text(status.reasons[0], f"{status.message} {message}"), *_quiet(status)),
+                status.plugin,
+            )
+        return Outcome(status=status, room=room, shown=shown, blame=self._blame())
+
+    def _bounds(self) -> Status | None:
+        """Refuse at once what cannot fit by resources alone, now or ever."""
+        if self._workload.gang is None:
+            return None
+        nodes, needed = self._snapshot.nodes, self._workload.needed
+        now = ever = 0
+        for shape, candidate in self._placer.candidates.items():
+            pod, wanted = candidate.pod, self._placer.count(shape)
+            now += min(wanted, slots(pod, nodes, free_room(pod, nodes), candidate.feasible))
+            ever += min(wanted, slots(pod, nodes, whole_room(pod, nodes), candidate.curable()))
+        if now >= needed:
+            return None
+        numbers = (("needed", needed), ("now", now), ("ever", ever))
+        if ever < needed:
+            return Status.unresolvable(
+                Reason("NeverFits", gang_message(self._workload, numbers), _NEVER_CURES, Kind.NEVER, numbers)
+            )
+        return Status.unschedulable(
+            Reason("NoRoom", gang_message(self._workload, numbers), _NO_ROOM_CURES, Kind.NOT_NOW, numbers)
+        )
+
+    def _domains(self) -> Iterator[tuple[str, Bools | None]]:
+        """Yield where to look: domains from the tightest, those with the least room to spare first; then everywhere."""
+        if self._workload.gang is not None:
+            for plugin in self._runtime.plugins("placement_generate"):
+                domains: list[Domain] = call(
+                    plugin, "generate_domains", self._state, self._workload, self._snapshot.nodes
+                )
+                for domain in self._roomy(domains):
+                    mask = np.zeros(len(self._snapshot.all_rows), dtype=np.bool_)
+                    mask[list(domain.rows)] = True
+                    yield domain.name, mask
+        yield "", None
+
+    def _roomy(self, domains: list[Domain]) -> list[Domain]:
+        """Return the domains that might hold the whole workload, best first, a bounded number per level."""
+        nodes = self._snapshot.nodes
+        rooms = [(c, self._placer.count(s), free_room(c.pod, nodes)) for s, c in self._placer.candidates.items()]
+        rated: list[tuple[int, int, int, str, Domain]] = []
+        for domain in domains:
+            mask = np.zeros(len(nodes), dtype=np.bool_)
+            mask[list(domain.rows)] = True
+            counts = [slots(c.pod, nodes, room, c.feasible & mask) for c, _, room in rooms]
+            if (
+                sum(min(wanted, count) for (_, wanted, _), count in zip(rooms, counts, strict=True))
+                >= self._placer.total_pods
+            ):
+                rated.append((domain.level, -self._rate(domain), sum(counts), domain.name, domain))
+        rated.sort(key=lambda entry: entry[:4])
+        return [entry[4] for entry in rated[:MOST_DOMAINS]]
+
+    def _rate(self, domain: Domain) -> int:
+        return sum(
+            int(call(plugin, "score_placement", self._state, self._workload, domain.rows))
+            for plugin in self._runtime.plugins("placement_score")
+        )
+
+    def _make_room(
+        self, shown: Candidate, early: Status | None
+    ) -> Generator[int, None, tuple[PostFilterResult | None, str]]:
+        """Ask the PostFilter plugins in turn; return the first plan, or what they say."""
+        is_gang = self._workload.gang is not None
+        failure = Failure(self._snapshot.nodes, [] if is_gang else shown.statuses(), early)
+        said = []
+        for plugin in self._runtime.plugins("pod_group_post_filter" if is_gang else "post_filter"):
+            if is_gang:
+                answer = call(plugin, "post_filter_gang", self._state, self._workload, failure)
+                if isinstance(answer, Generator):
+                    answer = yield from self._drive(plugin.NAME, answer)
+            else:
+                answer = call(plugin, "post_filter", shown.state, shown.pod, failure)
+            yield 1
+            if isinstance(answer, PostFilterResult):
+                return answer, answer.message
+            if answer is not None and answer.code is Code.ERROR:
+                raise PluginError(plugin.NAME, "PostFilter", answer.message)
+            if answer is not None and answer.message:
+                said.append(answer.message)
+            if answer is not None and answer.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                break
+        return None, " ".join(said)
+
+    def _drive(
+        self, name: str, steps: Generator[int, None, PostFilterResult | Status | None]
+    ) -> Generator[int, None, PostFilterResult | Status | None]:
+        try:
+            return (yield from steps)
+        except PluginError:
+            raise
+        except Exception as error:
+            raise PluginError(name, "PostFilter", repr(error)) from error
+
+    def _refusal(self, bound: Status | None, shown: Candidate) -> Status:
+        """Return the status with every reason that some node gave, each with its cures, and one sentence in front."""
+        counts = shown.reasons()
+        total = len(self._snapshot.all_rows)
+        reasons = [reason for _, reason in counts]
+        sentence = fit_message(total, counts, narrowed=shown)
+        cures = ClusterEvent.NODE_ADDED
+        for reason in reasons:
+            cures |= reason.cures
+        if self._workload.gang is None:
+            head = Reason("Unschedulable", sentence, cures, Kind.NOT_NOW)
+        elif bound is not None and bound.reasons[0].text:
+            first = bound.reasons[0]
+            head = _with_text(first, f"{first.text} {sentence}" if counts else first.text)
+        else:
+            kind = Kind.GAVE_UP if self._placer.gave_up else Kind.NOT_NOW
+            text = gang_message(self._workload, (("needed", self._workload.needed),))
+            head = Reason("NoPlacement", f"{text} {sentence}", cures | _NO_ROOM_CURES, kind)
+        plugins = {plugin for plugin, _ in counts}
+        code_ = bound.code if bound is not None else Code.UNSCHEDULABLE
+        return Status(code_, (head, *(r for r in reasons if r.code != head.code)), ",".join(sorted(plugins)))
+
+    def _blame(self) -> tuple[tuple[str, Reason], ...]:
+        """Return who refused what, over all shapes."""
+        return tuple(dict.fromkeys(entry for c in self._placer.candidates.values() for entry in c.reasons()))
+
+    def _first(self) -> Candidate:
+        return next(iter(self._placer.candidates.values()))
+
+    def _missing(self) -> Candidate:
+        """Return the candidate that has the fewest feasible nodes: the one to explain."""
+        return min(self._placer.candidates.values(), key=lambda c: int(np.count_nonzero(c.feasible)))
+
+
+def _with_text(reason: Reason, text: str) -> Reason:
+    return Reason(reason.code, text, reason.cures, reason.kind, reason.numbers)
+
+
+def _quiet(status: Status) -> tuple[Reason, ...]:
+    return status.reasons[1:]

@@ -1,0 +1,233 @@
+"""Engine: inputs in, effects out. It decides where pods go, and does nothing else.
+
+For the edges (`kube`, `sim`), which drive it:
+
+    for happened in inputs: engine.handle(happened)
+    while engine.step(): ...            # may be paused between steps
+    for effect in engine.take_effects(): carry it out and report back
+    wait for inputs, or until engine.next_deadline()
+
+It is synchronous and pure: time comes from the clock it is given, chance from the seed.  One engine serves all profiles.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+
+from .commit import Commit
+from .core import Core
+from .cycle import Cycle, Outcome
+from .gangs import condition_of, counts_of, phase_of
+from .intake import Intake
+from .pending import PendingWorkload
+from .recording import record
+
+if TYPE_CHECKING:
+    from scheduler.framework.status import Status
+    from collections.abc import Callable, Generator
+
+    from scheduler.config import SchedulerConfiguration
+    from scheduler.framework.effects import Effect
+    from scheduler.framework.workload import Workload
+    from scheduler.model import GangKey
+    from scheduler.state.cluster import ClusterState
+
+    from .decision import Decision
+    from .inputs import Input
+    from .placement import Placer
+    from .queue import Entry
+
+DEFAULT_WORK_UNITS = 20_000
+
+
+class Engine:
+    """The decision core of one scheduler process."""
+
+    def __init__(
+        self, configuration: SchedulerConfiguration, clock: Callable[[], float], seed: int = 0,
+        on_decision: Callable[[Decision], None] | None = None,
+    ) -> None:  # fmt: skip
+        """Make an engine; `clock` returns seconds since the epoch. RegistryError if a plugin cannot be had."""
+        self._core = Core(configuration, clock, seed)
+        self._commit = Commit(self._core)
+        self._intake = Intake(self._core, self._commit)
+        self._clock = clock
+        self._on_decision = on_decision
+        self._cycle_number = 0
+        #: The attempt under way: its workload, placer and steps.
+        self._attempt: tuple[Workload, Placer, Generator[int, None, Outcome]] | None = None
+        self.scheduler_names = frozenset(self._core.runtimes)
+
+    @property
+    def state(self) -> ClusterState:
+        """The live state, to be read only."""
+        return self._core.cluster
+
+    def handle(self, happened: Input) -> None:
+        """Take one input; cheap."""
+        self._intake.handle(happened)
+
+    def step(self, work_units: int = DEFAULT_WORK_UNITS) -> bool:
+        """Work for about so many node evaluations; return whether there is more to do at once."""
+        core, now = self._core, self._clock()
+        self._expire(now)
+        core.wake(now)
+        left = work_units
+        while left > 0:
+            if self._attempt is None and not self._begin(now):
+                break
+            left -= self._go_on(left)
+            core.wake(now)
+        self._commit.advance_all()
+        core.wake(now)
+        self._write_due(now)
+        return self._attempt is not None or core.queue.has_active(now)
+
+    def take_effects(self) -> list[Effect]:
+        """Return what the outside world has to do, in order, and forget it."""
+        effects, self._core.reporter.effects = self._core.reporter.effects, []
+        return effects
+
+    def next_deadline(self) -> float | None:
+        """Return when `step` must be called again even if nothing happens, in seconds since the epoch."""
+        core = self._core
+        times = (
+            core.queue.next_time(), core.flights.next_deadline(), core.preempting.next_deadline(), core.reporter.next_time(),
+            min(core.partial.values(), default=None),
+        )  # fmt: skip
+        return min((time for time in times if time is not None), default=None)
+
+    def pending(self) -> list[PendingWorkload]:
+        """Return all workloads that are not bound yet, by priority, then key."""
+        found = [self._pending_in_queue(entry) for entry in self._core.queue]
+        for flight in self._core.flights:
+            phase = {"permit": "waiting", "pre-bind": "binding", "bind": "binding"}[flight.phase]
+            first = next(iter(flight.seats.values())).pod
+            found.append(_pending(flight.workload, phase, len(flight.seats), first.namespace, first.name, None))
+        return sorted(found, key=lambda p: (-p.priority, p.key, p.phase))
+
+    def _begin(self, now: float) -> bool:
+        """Take the next workload; False if there is none."""
+        core = self._core
+        while (workload := core.queue.pop(now)) is not None:
+            pods = core.workloads.ready_pods(workload)
+            if not pods:
+                core.queue.remove(workload.key)
+                continue
+            self._cycle_number += 1
+            core.ties.cycle = self._cycle_number
+            core.access.snapshot = core.cluster.snapshot()
+            placer = core.access.placer(workload, pods)
+            left = core.preempting.victims_left(workload.key, now)
+            cycle = Cycle(core.runtime_of(workload), core.access.snapshot, workload, placer, left)
+            self._attempt = (workload, placer, cycle.run())
+            return True
+        return False
+
+    def _go_on(self, budget: int) -> int:
+        """Advance the attempt by at most about `budget` node evaluations; return how many it took."""
+        assert self._attempt is not None
+        workload, placer, steps = self._attempt
+        used = 0
+        try:
+            while used < budget:
+                used += max(1, next(steps))
+        except StopIteration as stop:
+            self._attempt = None
+            self._conclude(workload, placer, stop.value)
+        return max(1, used)
+
+    def _conclude(self, workload: Workload, placer: Placer, outcome: Outcome) -> None:
+        core = self._core
+        facts = record(workload, placer, outcome)
+        pods = {pod.uid: pod.key for pod, _ in outcome.placed.values()}
+        generation = placer.snapshot.generation
+        if core.workloads.get(workload.key) is not workload:
+            placer.clear()
+            core.queue.remove(workload.key)
+            return
+        if outcome.status is None:
+            nodes = {uid: placer.snapshot.all_rows[row].node.name for uid, (_, row) in outcome.placed.items()}
+            result = self._commit.place(workload, placer, outcome)
+            annotations = {uid: dict(placer.candidate_of(uid).state.read(("annotations", uid), {})) for uid in pods}
+        else:
+            placer.clear()
+            result = self._commit.refuse(workload, outcome)
+            nodes, annotations = {}, {}
+        if self._on_decision is not None and result != "outdated":
+            self._on_decision(
+                facts.decision(self._cycle_number, self._clock(), generation, result, pods, nodes, annotations)
+            )
+
+    def _expire(self, now: float) -> None:
+        """Act on everything whose patience has ended."""
+        core = self._core
+        for flight, status in core.flights.late(now):
+            self._commit.abandon(flight, status)
+        for key in core.preempting.late(now):
+            core.preempting.end(key)
+            core.queue.retry(key, now, with_backoff=False)
+        self._commit.roll_back_late(now)
+
+    def _write_due(self, now: float) -> None:
+        """Write waits that lasted, and the statuses of groups that changed."""
+        core = self._core
+        for key, status in core.reporter.due_waits(now):
+            workload = core.workloads.get(key)
+            if workload is not None:
+                core.reporter.gated(workload.ordered(), status)
+                continue
+            for flight in core.flights:
+                if flight.workload.key == key and flight.phase == "permit":
+                    core.reporter.gated([seat.pod for seat in flight.seats.values()], status)
+        for gang_key in core.reporter.due_gangs(now):
+            self._write_gang(gang_key)
+
+    def _write_gang(self, key: GangKey) -> None:
+        core = self._core
+        gang = core.cluster.gangs.get(key)
+        if gang is None:
+            return
+        members = core.cluster.members(key)
+        entry = core.queue.get(f"gang:{key.dialect}:{key}")
+        counts = counts_of(members)
+        in_flight = any(core.flights.of(pod.uid) is not None for pod in members)
+        refusal = entry.status if entry is not None else None
+        core.reporter.gang_status(
+            gang,
+            phase_of(gang, counts, in_flight=in_flight),
+            counts,
+            condition_of(gang, members, core.cluster, refusal),
+        )
+
+    def _pending_in_queue(self, entry: Entry) -> PendingWorkload:
+        workload = entry.workload
+        first = next(iter(workload.pods.values()))
+        phase = "nominated" if self._core.preempting.is_nominated(workload.key) else entry.state.value
+        return _pending(workload, phase, len(workload.pods), first.namespace, first.name, entry.status)
+
+
+def _pending(
+    workload: Workload, phase: str, pods: int, namespace: str, name: str, status: Status | None
+) -> PendingWorkload:
+    """Return the view of a workload."""
+    gang = workload.gang
+    if gang is None and workload.key.startswith("gang:"):
+        name = workload.key.rpartition("/")[2]
+    elif gang is not None:
+        name = gang.key.name
+    return PendingWorkload(
+        key=f"{namespace}/{name}",
+        kind="gang" if workload.key.startswith("gang:") else "pod",
+        namespace=namespace,
+        name=name,
+        phase=phase,
+        priority=workload.priority,
+        pods=pods,
+        needed=workload.needed,
+        since=workload.since,
+        attempts=workload.attempts,
+        reason=status.reasons[0].code if status and status.reasons else "",
+        message=status.reasons[0].text if status and status.reasons else "",
+    )

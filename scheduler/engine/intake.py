@@ -1,0 +1,219 @@
+"""Intake: brings inputs into state, workloads and queue, and notes what they may cure.
+
+For the engine's `handle`; each input costs about O(1).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scheduler.framework.status import ClusterEvent, Reason, Status
+from scheduler.model import gang_key_of
+
+from . import inputs as i
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scheduler.model import GangKey, Node, Pod
+
+    from .commit import Commit
+    from .core import Core
+
+
+class Intake:
+    """What happens outside, seen from inside."""
+
+    def __init__(self, core: Core, commit: Commit) -> None:
+        """Take the parts to change."""
+        self._core = core
+        self._commit = commit
+        self._handlers: dict[type[i.Input], Callable[..., None]] = {
+            i.NodeChanged: self._node_changed,
+            i.NodeRemoved: self._node_removed,
+            i.PodChanged: self._pod_changed,
+            i.PodRemoved: self._pod_removed,
+            i.PendingPodLeft: self._pending_pod_left,
+            i.GangChanged: self._gang_changed,
+            i.GangRemoved: self._gang_removed,
+            i.PriorityClassChanged: self._priority_class_changed,
+            i.PriorityClassRemoved: self._priority_class_removed,
+            i.BudgetChanged: self._budget_changed,
+            i.BudgetRemoved: self._budget_removed,
+            i.BindingSucceeded: self._binding_succeeded,
+            i.BindingFailed: self._binding_failed,
+            i.EvictionFailed: self._eviction_failed,
+            i.AwaitedDone: self._awaited_done,
+        }
+
+    def handle(self, happened: i.Input) -> None:
+        """Take one input."""
+        self._handlers[type(happened)](happened)
+
+    def _node_changed(self, happened: i.NodeChanged) -> None:
+        node, core = happened.node, self._core
+        former = core.cluster.set_node(node)
+        if former is node or former == node:
+            return
+        event = ClusterEvent.NODE_ADDED if former is None else node_difference(former, node)
+        if event:
+            core.changed(event, node.name)
+        if node.problems and (former is None or former.problems != node.problems):
+            core.reporter.node_problems(node, next(iter(core.runtimes)))
+
+    def _node_removed(self, happened: i.NodeRemoved) -> None:
+        core = self._core
+        if not core.cluster.remove_node(happened.name):
+            return
+        for flight in core.flights:
+            if flight.phase != "bind" and any(seat.node_name == happened.name for seat in flight.seats.values()):
+                reason = Reason("NodeRemoved", f"node {happened.name} is gone")
+                self._commit.abandon(flight, Status.unschedulable(reason), retry=True)
+
+    def _pod_changed(self, happened: i.PodChanged) -> None:
+        pod, core, now = happened.pod, self._core, self._core.clock()
+        if not pod.node_name and pod.scheduler_name not in core.runtimes:
+            return
+        former = core.cluster.pods.get(pod.uid)
+        assumed_on = core.cluster.assumed.get(pod.uid)
+        if not core.cluster.set_pod(pod):
+            return
+        if pod.node_name:
+            self._assigned(pod, former, assumed_on, now)
+        elif pod.is_terminal or pod.is_terminating:
+            self._no_longer_pending(pod.uid, now)
+        elif core.flights.of(pod.uid) is None:
+            core.add_pending(pod, now)
+        self._members_changed(gang_key_of(pod), now)
+
+    def _assigned(self, pod: Pod, former: Pod | None, assumed_on: str | None, now: float) -> None:
+        core = self._core
+        was_pending = former is None or not former.node_name
+        if was_pending:
+            if core.flights.of(pod.uid) is not None:
+                if assumed_on == pod.node_name:
+                    self._commit.landed(pod.uid)
+                else:
+                    self._commit.lost(pod.uid)
+            if core.workloads.of(pod.uid) is not None:
+                core.drop_pending(pod.uid, now)
+            core.reporter.forget_pod(pod.uid)
+            if assumed_on is not None and assumed_on != pod.node_name:
+                core.changed(ClusterEvent.POD_REMOVED, assumed_on, pod.uid)
+            if assumed_on != pod.node_name:
+                core.changed(ClusterEvent.POD_ASSIGNED, pod.node_name, pod.uid)
+        if former is not None and not former.is_terminal and gives_back(former, pod):
+            core.changed(ClusterEvent.POD_REMOVED, pod.node_name, pod.uid)
+
+    def _pod_removed(self, happened: i.PodRemoved) -> None:
+        core, now = self._core, self._core.clock()
+        node_name = core.cluster.node_of(happened.uid)
+        self._no_longer_pending(happened.uid, now)
+        pod = core.cluster.remove_pod(happened.uid)
+        if pod is None:
+            return
+        if node_name and not pod.is_terminal:
+            core.changed(ClusterEvent.POD_REMOVED, node_name, pod.uid)
+        self._members_changed(gang_key_of(pod), now)
+
+    def _pending_pod_left(self, happened: i.PendingPodLeft) -> None:
+        if self._core.cluster.node_of(happened.uid) is None or not self._is_binding(happened.uid):
+            pod = self._core.cluster.pods.get(happened.uid)
+            if pod is not None and not pod.node_name:
+                self._pod_removed(i.PodRemoved(happened.uid))
+
+    def _is_binding(self, uid: str) -> bool:
+        """Tell whether a pod's binding was sent: then its leaving is no news."""
+        flight = self._core.flights.of(uid)
+        return flight is None or flight.seats[uid].is_binding
+
+    def _no_longer_pending(self, uid: str, now: float) -> None:
+        core = self._core
+        if core.flights.of(uid) is not None:
+            self._commit.lost(uid)
+        if core.workloads.of(uid) is not None:
+            core.drop_pending(uid, now)
+        core.reporter.forget_pod(uid)
+
+    def _gang_changed(self, happened: i.GangChanged) -> None:
+        core, gang = self._core, happened.gang
+        if core.cluster.gangs.get(gang.key) == gang:
+            return
+        core.cluster.gangs[gang.key] = gang
+        self._members_changed(gang.key, core.clock())
+
+    def _gang_removed(self, happened: i.GangRemoved) -> None:
+        core = self._core
+        if core.cluster.gangs.pop(happened.key, None) is not None:
+            core.reporter.forget_gang(happened.key)
+            core.partial.pop(happened.key, None)
+            self._members_changed(happened.key, core.clock())
+
+    def _members_changed(self, key: GangKey | None, now: float) -> None:
+        """Look at a gang's waiting members again, as its members or its object changed."""
+        if key is None:
+            return
+        core = self._core
+        workload = core.workloads.get(f"gang:{key.dialect}:{key}")
+        if workload is not None:
+            core.enqueue(workload, now)
+        core.reporter.gang_changed(key, now)
+
+    def _priority_class_changed(self, happened: i.PriorityClassChanged) -> None:
+        self._core.cluster.priority_classes[happened.priority_class.name] = happened.priority_class
+        self._class_users_changed(happened.priority_class.name)
+
+    def _priority_class_removed(self, happened: i.PriorityClassRemoved) -> None:
+        if self._core.cluster.priority_classes.pop(happened.name, None) is not None:
+            self._class_users_changed(happened.name)
+
+    def _class_users_changed(self, name: str) -> None:
+        for gang in list(self._core.cluster.gangs.values()):
+            if gang.priority_class_name == name:
+                self._members_changed(gang.key, self._core.clock())
+
+    def _budget_changed(self, happened: i.BudgetChanged) -> None:
+        budget = happened.budget
+        self._core.cluster.budgets[budget.namespace, budget.name] = budget
+
+    def _budget_removed(self, happened: i.BudgetRemoved) -> None:
+        self._core.cluster.budgets.pop((happened.namespace, happened.name), None)
+
+    def _binding_succeeded(self, happened: i.BindingSucceeded) -> None:
+        self._commit.landed(happened.uid)
+
+    def _binding_failed(self, happened: i.BindingFailed) -> None:
+        if happened.is_gone:
+            self._pod_removed(i.PodRemoved(happened.uid))
+        elif happened.is_taken:
+            self._commit.lost(happened.uid)
+            self._core.reporter.forget_pod(happened.uid)
+        else:
+            self._commit.binding_failed(happened.uid, happened.message)
+
+    def _eviction_failed(self, happened: i.EvictionFailed) -> None:
+        if happened.is_gone:
+            return
+        key = self._core.preempting.failed(happened.uid)
+        if key is not None:
+            self._core.queue.retry(key, self._core.clock(), with_backoff=True)
+
+    def _awaited_done(self, happened: i.AwaitedDone) -> None:
+        self._commit.awaited(happened.uid, happened.key, happened.failure)
+
+
+def node_difference(former: Node, node: Node) -> ClusterEvent:
+    """Return what changed about a node, as far as it may cure something."""
+    event = ClusterEvent.NONE
+    if former.allocatable != node.allocatable or former.images != node.images:
+        event |= ClusterEvent.NODE_ALLOCATABLE
+    if former.labels != node.labels or former.annotations != node.annotations:
+        event |= ClusterEvent.NODE_LABELS
+    if former.taints != node.taints or former.is_unschedulable != node.is_unschedulable:
+        event |= ClusterEvent.NODE_TAINTS
+    return event
+
+
+def gives_back(former: Pod, pod: Pod) -> bool:
+    """Tell whether an assigned pod holds less than before: it ended, or was resized down."""
+    return pod.is_terminal or any(pod.requests.get(r, 0) < count for r, count in former.requests.items())

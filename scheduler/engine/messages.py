@@ -1,0 +1,55 @@
+"""Messages: a refusal as one sentence, in kube-scheduler's shape.
+
+For conditions and events.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from scheduler.framework.status import Reason
+    from scheduler.framework.workload import Workload
+
+    from .candidates import Candidate
+
+
+def fit_message(total: int, counts: Mapping[tuple[str, Reason], int], narrowed: Candidate) -> str:
+    """Return "0/N nodes are available: <count> <reason>, …." with the parts sorted, as kube-scheduler does."""
+    if total == 0:
+        return "no nodes available to schedule pods"
+    if narrowed.early is not None:
+        return f"0/{total} nodes are available: {narrowed.early.message}."
+    parts: dict[str, int] = {}
+    for (_, reason), number in counts.items():
+        parts[reason.text] = parts.get(reason.text, 0) + number
+    said = ", ".join(sorted(f"{number} {text}" for text, number in parts.items()))
+    available = int(narrowed.feasible.sum())
+    head = f"{available}/{total} nodes are available"
+    return f"{head}: {said}." if said else f"{head}."
+
+
+def gang_message(workload: Workload, numbers: tuple[tuple[str, int | float | str], ...]) -> str:
+    """Return what a gang needs at once and what there is room for."""
+    known = dict(numbers)
+    pod = workload.ordered()[0]
+    ask = ", ".join(
+        f"{n if r != 'memory' else _size(n)} {r}" if r != "cpu" else f"{n}m cpu"
+        for r, n in sorted(pod.requests.items())
+    )
+    text = f"gang {workload.gang.key if workload.gang else workload.key} needs {known['needed']} pods at once"
+    text += f" (each {ask})" if ask else ""
+    if "now" in known:
+        text += f"; there is room for {known['now']}"
+        if int(known["ever"]) < int(known["needed"]):
+            text += f", and never for more than {known['ever']}"
+    return f"{text}."
+
+
+def _size(count: int) -> str:
+    """Return bytes in the largest binary unit that divides them."""
+    for unit, size in (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
+        if count and count % size == 0:
+            return f"{count // size}{unit}"
+    return str(count)

@@ -1,0 +1,171 @@
+"""Reporter: turns what happens to workloads into conditions, events and group statuses, and writes each once.
+
+For the engine.  Writes are dear: a refusal is written once per reason, a wait only after two seconds, a group's status
+at most twice a second; while nothing changes nothing is written.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scheduler.framework.effects import EmitEvent, ObjectRef, PodRef, SetGangStatus, SetPodScheduled
+from scheduler.framework.status import Code, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from scheduler.framework.effects import Effect
+    from scheduler.framework.workload import Workload
+    from scheduler.model import Gang, GangKey, Node, Pod
+    from scheduler.state.cluster import ClusterState
+
+#: How long something may wait before it is written that it does, in seconds.
+WAIT_BEFORE_WRITING = 2.0
+#: How long changes of a group are gathered before its status is written, in seconds.
+GANG_STATUS_DELAY = 0.5
+#: Longer sentences are cut: conditions are bounded to 32 KiB, events to 1 KiB.
+_LONGEST_MESSAGE = 1000
+_API_VERSIONS = {"ai-scheduler": "scheduling.ai-scheduler.io/v1alpha1", "coscheduling": "scheduling.x-k8s.io/v1alpha1"}
+
+
+class Reporter:
+    """Effects that tell people and programs what happened."""
+
+    def __init__(self, cluster: ClusterState) -> None:
+        """Take the state to report on."""
+        self._cluster = cluster
+        self.effects: list[Effect] = []
+        self._said: dict[str, tuple[str, ...]] = {}
+        self._said_of_workload: dict[str, tuple[str, ...]] = {}
+        #: Workload key → when its wait is to be written.
+        self._waits: dict[str, tuple[float, Status]] = {}
+        #: Gang → when its status is to be written; and what was written last.
+        self._gangs_due: dict[GangKey, float] = {}
+        self._gangs_written: dict[GangKey, SetGangStatus] = {}
+
+    def refused(self, workload: Workload, pods: Iterable[Pod], status: Status, controller: str) -> None:
+        """Write that pods found no place, once per reason, and one event for the whole workload."""
+        self._waits.pop(workload.key, None)
+        reason = "SchedulerError" if status.code is Code.ERROR else "Unschedulable"
+        first = status.reasons[0].text if status.reasons else status.message
+        codes = (reason, *sorted({r.code for r in status.reasons}))
+        pods = list(pods)
+        for pod in pods:
+            self._condition(pod, codes, reason, first)
+        if self._said_of_workload.get(workload.key) != codes:
+            self._said_of_workload[workload.key] = codes
+            about = gang_ref(workload.gang) if workload.gang else pod_ref(pods[0]) if pods else None
+            if about is not None:
+                self.event(about, "Warning", "FailedScheduling", "Scheduling", first, controller)
+
+    def waits(self, workload: Workload, status: Status, now: float) -> None:
+        """Remember that a workload waits for pods, a group, a gate or a Permit plugin; written if it lasts."""
+        due = self._waits[workload.key][0] if workload.key in self._waits else now + WAIT_BEFORE_WRITING
+        self._waits[workload.key] = (due, status)
+
+    def moved(self, key: str) -> None:
+        """Forget that a workload waits."""
+        self._waits.pop(key, None)
+
+    def forget_pod(self, uid: str) -> None:
+        """Forget what was written about a pod."""
+        self._said.pop(uid, None)
+
+    def forget_workload(self, key: str) -> None:
+        """Forget what was written about a workload."""
+        self._waits.pop(key, None)
+        self._said_of_workload.pop(key, None)
+
+    def due_waits(self, now: float) -> list[tuple[str, Status]]:
+        """Return the workloads whose wait is to be written now; they are not returned again."""
+        due = [(key, status) for key, (time, status) in self._waits.items() if time <= now]
+        for key, _ in due:
+            del self._waits[key]
+        return due
+
+    def gated(self, pods: Iterable[Pod], status: Status) -> None:
+        """Write that pods wait for something other than room."""
+        for pod in pods:
+            self._condition(
+                pod, ("SchedulingGated", *sorted({r.code for r in status.reasons})), "SchedulingGated", status.message
+            )
+
+    def event(
+        self,
+        about: ObjectRef,
+        kind: str,
+        reason: str,
+        action: str,
+        note: str,
+        controller: str,
+        related: ObjectRef | None = None,
+    ) -> None:
+        """Record an event."""
+        self.effects.append(EmitEvent(about, kind, reason, action, _cut(note), related, controller))
+
+    def node_problems(self, node: Node, controller: str) -> None:
+        """Say at a node what is wrong with it."""
+        about = ObjectRef("v1", "Node", "", node.name, node.uid)
+        self.event(about, "Warning", "InvalidNode", "Scheduling", "; ".join(node.problems), controller)
+
+    def gang_changed(self, key: GangKey, now: float) -> None:
+        """Remember that a group's status may have to be written."""
+        if key.dialect == "ai-scheduler" and key in self._cluster.gangs:
+            self._gangs_due.setdefault(key, now + GANG_STATUS_DELAY)
+
+    def forget_gang(self, key: GangKey) -> None:
+        """Forget a group that is gone."""
+        self._gangs_due.pop(key, None)
+        self._gangs_written.pop(key, None)
+
+    def due_gangs(self, now: float) -> list[GangKey]:
+        """Return the groups whose status is to be written now; they are not returned again."""
+        due = [key for key, time in self._gangs_due.items() if time <= now]
+        for key in due:
+            del self._gangs_due[key]
+        return due
+
+    def gang_status(self, gang: Gang, phase: str, counts: dict[str, int], condition: tuple[str, str, str]) -> None:
+        """Write a group's status, unless it is what was written last."""
+        scheduled, reason, message = condition
+        status = SetGangStatus(
+            gang.key.namespace, gang.key.name, gang.uid, phase, gang.generation, tuple(sorted(counts.items())),
+            scheduled, reason, _cut(message),
+        )  # fmt: skip
+        if self._gangs_written.get(gang.key) != status:
+            self._gangs_written[gang.key] = status
+            self.effects.append(status)
+
+    def next_time(self) -> float | None:
+        """Return when something is due next."""
+        times = [*(time for time, _ in self._waits.values()), *self._gangs_due.values()]
+        return min(times, default=None)
+
+    def _condition(self, pod: Pod, codes: tuple[str, ...], reason: str, message: str) -> None:
+        if self._said.get(pod.uid) == codes:
+            return
+        self._said[pod.uid] = codes
+        message = _cut(message)
+        known = next((c for c in pod.conditions if c.type == "PodScheduled"), None)
+        if known is not None and (known.status, known.reason, known.message) == ("False", reason, message):
+            return
+        self.effects.append(SetPodScheduled(pod_key(pod), reason, message))
+
+
+def pod_key(pod: Pod) -> PodRef:
+    """Return what names a pod in effects."""
+    return PodRef(pod.namespace, pod.name, pod.uid)
+
+
+def pod_ref(pod: Pod) -> ObjectRef:
+    """Return what names a pod in events."""
+    return ObjectRef("v1", "Pod", pod.namespace, pod.name, pod.uid)
+
+
+def gang_ref(gang: Gang) -> ObjectRef:
+    """Return what names a group in events."""
+    return ObjectRef(_API_VERSIONS[gang.key.dialect], "PodGroup", gang.key.namespace, gang.key.name, gang.uid)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_MESSAGE else text[: _LONGEST_MESSAGE - 1] + "…"

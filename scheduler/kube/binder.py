@@ -1,0 +1,205 @@
+"""Binder: carries out effects; per object in order, many objects at once, and nothing without the Lease.
+
+For the loop.  What an effect means in requests is in `writer.py`; events go to the recorder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Protocol
+
+import structlog
+
+from scheduler.engine.inputs import BindingFailed, BindingSucceeded, EvictionFailed
+from scheduler.framework.effects import (
+    BindPod,
+    Effect,
+    EmitEvent,
+    EvictPod,
+    NominatePod,
+    SetGangStatus,
+    SetPodScheduled,
+)
+
+from .client import NOT_FOUND, ApiError, RequestError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from .inbox import Put
+    from .writer import GangWriter, PodWriter
+
+log = structlog.stdlib.get_logger("binder")
+
+#: How many bindings and deletions are in flight at once, and how many status patches beside them.
+BINDINGS_AT_ONCE = 64
+STATUSES_AT_ONCE = 16
+
+
+class Recorder(Protocol):
+    """Takes events to record."""
+
+    def record(self, event: EmitEvent) -> None:
+        """Record an event some time soon, or drop it."""
+
+
+class Watcher(Protocol):
+    """Is told what happened, for metrics."""
+
+    def __call__(self, effect: Effect, outcome: str, seconds: float) -> None:
+        """Take an effect, its outcome (done, skipped, failed) and how long it took."""
+
+
+class Binder:
+    """Takes effects, answers bindings and failed evictions through the inbox."""
+
+    def __init__(
+        self,
+        pods: PodWriter,
+        gangs: GangWriter,
+        recorder: Recorder,
+        put: Put,
+        *,
+        may_write: Callable[[], bool],
+        on_bound: Callable[[BindPod], None] = lambda _: None,
+        on_done: Watcher = lambda *_: None,
+    ) -> None:
+        """Keep the writers; `on_bound` is called before the engine learns of a binding."""
+        self._pods = pods
+        self._gangs = gangs
+        self._recorder = recorder
+        self._put = put
+        self._may_write = may_write
+        self._on_bound = on_bound
+        self._on_done = on_done
+        self._queues: dict[str, deque[Effect]] = {}
+        self._workers: dict[str, asyncio.Task[None]] = {}
+        self._bindings = asyncio.Semaphore(BINDINGS_AT_ONCE)
+        self._statuses = asyncio.Semaphore(STATUSES_AT_ONCE)
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def __len__(self) -> int:
+        """Return how many objects have something to be written."""
+        return len(self._workers)
+
+    def carry_out(self, effects: Iterable[Effect]) -> None:
+        """Start carrying out effects; returns at once.  Without the Lease they are dropped: the process is ending."""
+        for effect in effects:
+            if isinstance(effect, EmitEvent):
+                self._recorder.record(effect)
+            elif (key := _key(effect)) is None:
+                log.error("effect_unknown", effect=type(effect).__name__)
+            else:
+                self._enqueue(key, effect)
+
+    async def finish(self, timeout_seconds: float) -> bool:
+        """Drop what has not begun except bindings, and wait for the rest; tell whether all was finished in time."""
+        for queue in self._queues.values():
+            kept = [effect for effect in queue if isinstance(effect, BindPod | EvictPod)]
+            queue.clear()
+            queue.extend(kept)
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await self._idle.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def stop(self) -> None:
+        """Cancel everything, at once."""
+        workers = list(self._workers.values())
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+
+    def _enqueue(self, key: str, effect: Effect) -> None:
+        queue = self._queues.setdefault(key, deque())
+        kept = [earlier for earlier in queue if not _supersedes(effect, earlier)]
+        queue.clear()
+        queue.extend(kept)
+        queue.append(effect)
+        if key not in self._workers:
+            self._idle.clear()
+            self._workers[key] = asyncio.create_task(self._work(key, queue), name=f"write {key}")
+
+    async def _work(self, key: str, queue: deque[Effect]) -> None:
+        """Carry out the effects of one object, one after the other, until there are none."""
+        try:
+            while queue:
+                lane = self._bindings if isinstance(queue[0], BindPod | EvictPod) else self._statuses
+                async with lane:
+                    if queue:  # it may have been superseded or dropped meanwhile
+                        await self._carry_out(queue.popleft())
+        finally:
+            del self._workers[key], self._queues[key]
+            if not self._workers:
+                self._idle.set()
+
+    async def _carry_out(self, effect: Effect) -> None:
+        """Carry out one effect; an accident fails this effect only."""
+        if not self._may_write():
+            return
+        began = time.perf_counter()
+        try:
+            outcome = await self._dispatch(effect)
+        except RequestError as error:
+            is_gone = isinstance(error, ApiError) and error.status == NOT_FOUND
+            outcome = "gone" if is_gone else "failed"
+            if not is_gone:
+                log.warning("write_failed", effect=type(effect).__name__, object=_key(effect), problem=str(error))
+        except Exception as error:  # a bound or evicted pod must be answered, whatever happened
+            log.exception("write_crashed", effect=type(effect).__name__, object=_key(effect))
+            self._answer_accident(effect, repr(error))
+            outcome = "failed"
+        self._on_done(effect, outcome, time.perf_counter() - began)
+
+    async def _dispatch(self, effect: Effect) -> str:
+        match effect:
+            case BindPod():
+                return await self._bind(effect)
+            case EvictPod():
+                failure = await self._pods.evict(effect)
+                if failure is not None:
+                    self._put(failure)
+                return "done" if failure is None else "failed"
+            case NominatePod():
+                await self._pods.nominate(effect)
+            case SetPodScheduled():
+                return "done" if await self._pods.set_scheduled(effect) else "skipped"
+            case SetGangStatus():
+                return "done" if await self._gangs.set_status(effect) else "skipped"
+        return "done"
+
+    async def _bind(self, effect: BindPod) -> str:
+        answer = await self._pods.bind(effect)
+        if isinstance(answer, BindingSucceeded):
+            self._pods.forget(effect.pod.uid)
+            self._on_bound(effect)
+        self._put(answer)
+        return "done" if isinstance(answer, BindingSucceeded) else "failed"
+
+    def _answer_accident(self, effect: Effect, message: str) -> None:
+        if isinstance(effect, BindPod):
+            self._put(BindingFailed(effect.pod.uid, message))
+        elif isinstance(effect, EvictPod):
+            self._put(EvictionFailed(effect.pod.uid, message))
+
+
+def _key(effect: Effect) -> str | None:
+    """Return what names the object that an effect writes, or None for an effect that is not known."""
+    match effect:
+        case BindPod() | EvictPod() | NominatePod() | SetPodScheduled():
+            return f"pod {effect.pod.uid}"
+        case SetGangStatus():
+            return f"gang {effect.uid}"
+    return None
+
+
+def _supersedes(new: Effect, old: Effect) -> bool:
+    """Tell whether an effect makes an older, unsent one on the same object moot: a later status, or a binding."""
+    if isinstance(new, BindPod):
+        return isinstance(old, NominatePod | SetPodScheduled)
+    return type(new) is type(old) and isinstance(new, NominatePod | SetPodScheduled | SetGangStatus)

@@ -1,0 +1,82 @@
+"""HealthServer: /metrics, /healthz (also /livez) and /readyz over plain HTTP.
+
+For kubelets and Prometheus.  A check is a function that returns what is wrong, or an empty text; it must be quick, since
+it runs in the event loop.  That the server answers at all shows that the loop turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import structlog
+from aiohttp import web
+
+if TYPE_CHECKING:
+    import asyncio
+
+log = structlog.stdlib.get_logger("health")
+
+Check = Callable[[], str]
+SHUTDOWN_SECONDS = 1.0
+_LARGEST_REQUEST_BYTES = 4096
+
+
+class HealthServer:
+    """One or two HTTP listeners with read-only pages."""
+
+    def __init__(self, health_address: str, metrics_address: str, exposition: Callable[[], tuple[bytes, str]]) -> None:
+        """Take addresses (`host:port`, empty for off; equal ones share a listener) and what /metrics shows."""
+        self._addresses = (health_address, metrics_address)
+        self._exposition = exposition
+        self._runners: list[web.AppRunner] = []
+        #: What is wrong with the process itself: a restart would help.
+        self.alive: dict[str, Check] = {}
+        #: What keeps it from working yet.
+        self.ready: dict[str, Check] = {}
+        #: Where it listens, by address asked for: (host, port).
+        self.bound: dict[str, tuple[str, int]] = {}
+
+    async def start(self) -> None:
+        """Listen; raises OSError if an address is taken."""
+        health, metrics = self._addresses
+        for address in dict.fromkeys(a for a in self._addresses if a):
+            app = web.Application(client_max_size=_LARGEST_REQUEST_BYTES)
+            if address == health:
+                app.router.add_get("/healthz", self._page(lambda: self.alive))
+                app.router.add_get("/livez", self._page(lambda: self.alive))
+                app.router.add_get("/readyz", self._page(lambda: self.ready))
+            if address == metrics:
+                app.router.add_get("/metrics", self._metrics)
+            await self._listen(app, address)
+
+    async def stop(self) -> None:
+        """Stop listening."""
+        for runner in self._runners:
+            await runner.cleanup()
+        self._runners.clear()
+
+    async def _listen(self, app: web.Application, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS, keepalive_timeout=30.0)
+        await runner.setup()
+        self._runners.append(runner)
+        site = web.TCPSite(runner, host.strip("[]") or None, int(port))
+        await site.start()
+        first = runner.addresses[0]
+        self.bound[address] = (first[0], first[1])
+        log.info("serving", address=address, port=first[1])
+
+    def _page(self, checks: Callable[[], Mapping[str, Check]]) -> Callable[[web.Request], asyncio.Future[web.Response]]:
+        async def page(_: web.Request) -> web.Response:
+            problems = {name: problem for name, check in checks().items() if (problem := check())}
+            if not problems:
+                return web.Response(text="ok")
+            lines = [f"[-]{name}: {problem}" for name, problem in problems.items()]
+            return web.Response(status=503, text="\n".join(lines) + "\n")
+
+        return page  # type: ignore[return-value]
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        body, content_type = self._exposition()
+        return web.Response(body=body, headers={"Content-Type": content_type})

@@ -1,0 +1,187 @@
+"""Operator: the Kopf part; it watches pending pods of ours and our own PodGroups.
+
+For the process; the only module that imports kopf, so that it can be replaced.  Handlers hand an event over and return:
+nothing is decided and nothing written here, no object gets a finalizer or an annotation of Kopf's.
+
+Kopf is embedded in our event loop with its own registry and settings.  Its root tasks are supervised here instead of by
+`kopf.operator`, because that one cancels *every* younger task of the loop when it ends.  When Kopf gives up (an odd
+ERROR event, a long outage), it is started again after a backoff; the reconciler mends what was missed.  It looks for our
+CRD when it starts, no later (its own look-out needs rights on all CRDs), so it is also started again when that appears.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import kopf
+import structlog
+
+from .client import Client, RequestError, Sleep, backoff_seconds
+from .pending import GROUP, PLURAL, VERSION, OnRefused, PendingView, pending_selector
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from .auth import Login
+    from .inbox import Put
+    from .views import PodViews
+
+log = structlog.stdlib.get_logger("operator")
+
+#: How often to look whether our CRD has appeared.
+LOOK_SECONDS = 15.0
+LONGEST_RESTART_SECONDS = 30.0
+
+
+class _NoEssence(kopf.DiffBaseStorage):
+    """Spares the deep copy that Kopf makes of each object at each event; only handlers of changes, not ours, need it."""
+
+    def build(self, *, body: kopf.Body, extra_fields: Any = None) -> kopf.BodyEssence:  # noqa: ANN401 - Kopf's signature
+        """Return nothing to compare."""
+        del body, extra_fields
+        return kopf.BodyEssence()
+
+    def fetch(self, *, body: kopf.Body) -> kopf.BodyEssence | None:
+        """Return nothing."""
+        del body
+        return None
+
+    def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
+        """Store nothing."""
+        del body, patch, essence
+
+
+class Operator:
+    """Runs Kopf and the reconciler that guards it."""
+
+    def __init__(
+        self,
+        login: Login,
+        client: Client,
+        put: Put,
+        views: PodViews,
+        scheduler_names: Collection[str],
+        *,
+        on_refused: OnRefused = lambda *_: None,
+        on_spawned: Callable[[], None] = lambda: None,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        """Prepare; `run` starts it.  `on_spawned` is called when Kopf has just taken over the signal handlers."""
+        self._login = login
+        self._client = client
+        self._selector = pending_selector(scheduler_names)
+        self._on_spawned = on_spawned
+        self._sleep = sleep
+        self._view = PendingView(client, put, views, scheduler_names, on_refused=on_refused, sleep=sleep)
+        #: Set once everything that was there at the start has come.
+        self.synced = self._view.synced
+        self._knows_groups = False
+        self._groups_appeared = asyncio.Event()
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._supervise(), name="kopf")
+            group.create_task(self._view.first_sync(), name="operator sync")
+            group.create_task(self._view.reconciler.run(), name="reconciler")
+            group.create_task(self._look_for_groups(), name="look for PodGroups")
+
+    async def _supervise(self) -> None:
+        """Keep Kopf running."""
+        loop = asyncio.get_running_loop()
+        failures = 0
+        while True:
+            began = loop.time()
+            self._groups_appeared.clear()
+            self._knows_groups = await self._serves_groups()
+            problem = await self._run_kopf()
+            if self._groups_appeared.is_set():
+                log.info("resource_appeared", resource=PLURAL)
+                continue
+            failures = 0 if loop.time() - began > 2 * LONGEST_RESTART_SECONDS else failures + 1
+            log.warning("operator_restarts", problem=problem)
+            await self._sleep(backoff_seconds(failures, 0.5, LONGEST_RESTART_SECONDS))
+            self._view.reconciler.ask()
+
+    async def _run_kopf(self) -> str:
+        """Run Kopf until one of its root tasks ends or our CRD appears, and return why."""
+        roots = await kopf.spawn_tasks(
+            registry=self._registry(), settings=self._settings(), clusterwide=True, standalone=True, priority=0
+        )
+        self._on_spawned()
+        appeared = asyncio.create_task(self._groups_appeared.wait())
+        try:
+            done, _ = await asyncio.wait([*roots, appeared], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (*roots, appeared):
+                task.cancel()
+            await asyncio.gather(*roots, appeared, return_exceptions=True)
+        errors = [task.exception() for task in done if not task.cancelled()]
+        return ", ".join(repr(error) for error in errors if error is not None) or "a root task ended"
+
+    async def _look_for_groups(self) -> None:
+        """Have Kopf started again when our CRD has appeared."""
+        while True:
+            await self._sleep(LOOK_SECONDS)
+            if not self._knows_groups and await self._serves_groups():
+                self._groups_appeared.set()
+
+    async def _serves_groups(self) -> bool:
+        """Tell whether discovery, where Kopf looks, shows our PodGroups."""
+        try:
+            groups = await self._client.get("/apis", attempts=1)
+            if not any(group["name"] == GROUP for group in groups["groups"]):
+                return False
+            resources = await self._client.get(f"/apis/{GROUP}/{VERSION}", attempts=1)
+        except RequestError:
+            return False
+        return any(resource["name"] == PLURAL for resource in resources["resources"])
+
+    def _settings(self) -> kopf.OperatorSettings:
+        settings = kopf.OperatorSettings()
+        settings.posting.enabled = False
+        settings.scanning.disabled = True
+        settings.process.ultimate_exiting_timeout = None  # it would kill the process minutes after a restart of Kopf
+        settings.watching.initial_streaming = False  # a stream cut before its bookmark would lose objects (1.45.2)
+        settings.watching.chunk_size = 500
+        settings.watching.field_selectors["", "v1", "pods"] = self._selector
+        settings.queueing.idle_timeout = 0.2  # a task per pod lives on this long; 5 s would keep thousands of them
+        settings.networking.error_backoffs = (0.5, 1, 2, 4, 8)
+        settings.persistence.diffbase_storage = _NoEssence()
+        settings.persistence.finalizer = f"{GROUP}/unused"
+        return settings
+
+    def _registry(self) -> kopf.OperatorRegistry:
+        """Return a registry with the login and one handler per kind."""
+        registry = kopf.OperatorRegistry()
+
+        @kopf.on.login(registry=registry)  # type: ignore[misc, unused-ignore]
+        async def login(**_: Any) -> kopf.ConnectionInfo:  # noqa: ANN401 - Kopf's signature
+            return await self._connection()
+
+        @kopf.on.event("", "v1", "pods", registry=registry)
+        async def pods(event: Mapping[str, Any], **_: Any) -> None:  # noqa: ANN401 - Kopf's signature
+            self._view.pod_event(event)
+
+        @kopf.on.event(GROUP, VERSION, PLURAL, registry=registry)
+        async def groups(event: Mapping[str, Any], **_: Any) -> None:  # noqa: ANN401 - Kopf's signature
+            self._view.group_event(event)
+
+        return registry
+
+    async def _connection(self) -> kopf.ConnectionInfo:
+        """Return the client's facts as Kopf takes them; asked again whenever a request is refused with 401."""
+        header = await self._login.header()
+        connection = self._login.connection
+        scheme, _, token = (header or "").partition(" ")
+        return kopf.ConnectionInfo(
+            server=connection.server,
+            ca_path=connection.ca_path,
+            insecure=connection.is_insecure,
+            scheme=scheme or None,
+            token=token or None,
+            certificate_path=connection.certificate_path,
+            private_key_path=connection.key_path,
+            proxy_url=connection.proxy,
+        )

@@ -1,0 +1,347 @@
+"""The process: wires watches, engine, writes, Lease and health together, and ends in an orderly way.
+
+For `ai-scheduler run`.
+
+| phase | what happens | ends by |
+|---|---|---|
+| gathering | watches fill the standby picture; the Lease is tried for | all views complete and the Lease held |
+| leading | a fresh engine, fed with the picture, decides; the binder writes | SIGTERM, a lost Lease, an accident |
+| stopping | no more decisions; bindings in flight are finished, at most 10 s; the Lease is released | exit 0 |
+
+A lost Lease or an exception of a part ends the process at once with exit code 1; its next start rebuilds everything from
+the API server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from .auth import Connection, Login, load_connection
+from .binder import Binder
+from .client import Client
+from .complaints import Complaints
+from .confirm import Confirmations
+from .events import EventRecorder
+from .feeds import feeds
+from .health import HealthServer
+from .inbox import Inbox
+from .lease import LeaderElection, LeaseLostError, LeaseTerms, new_identity
+from .loop import EngineLoop
+from .metrics import Metrics
+from .observing import Observer
+from .operator import Operator
+from .standby import Standby
+from .views import PodViews
+from .writer import GangWriter, PodWriter
+
+if TYPE_CHECKING:
+    from scheduler.config import SchedulerConfiguration
+    from scheduler.engine.decision import Decision
+    from scheduler.engine.engine import Engine
+
+log = structlog.stdlib.get_logger("process")
+
+FINISH_SECONDS = 10.0
+DRAIN_SECONDS = 2.0
+#: How long a start waits for optional resources that neither answer nor are absent.
+OPTIONAL_SECONDS = 10.0
+#: Without a sign of life for this long a part counts as dead.
+DEAD_SECONDS = 300.0
+#: The default collector would stop the process for long, and often, over objects that live on.
+COLLECTOR_THRESHOLDS = (100_000, 50, 100)
+
+MakeEngine = Callable[["SchedulerConfiguration", Callable[[], float], Callable[["Decision"], None]], "Engine"]
+
+
+def steady_clock() -> Callable[[], float]:
+    """Return a clock that tells seconds since the epoch and never jumps, as the wall clock may."""
+    offset = time.time() - time.monotonic()
+    return lambda: time.monotonic() + offset
+
+
+def make_engine(
+    configuration: SchedulerConfiguration, clock: Callable[[], float], on_decision: Callable[[Decision], None]
+) -> Engine:
+    """Return the real engine."""
+    from scheduler.engine.engine import Engine  # noqa: PLC0415 - needed here only
+
+    return Engine(configuration, clock, time.time_ns(), on_decision)
+
+
+class Process:
+    """One replica of the scheduler."""
+
+    def __init__(
+        self, configuration: SchedulerConfiguration, load: Callable[[], Connection], make: MakeEngine = make_engine
+    ) -> None:
+        """Make all parts; must run inside the event loop.  `load` finds the API server (blocking, once)."""
+        self._configuration = configuration
+        self._make = make
+        self.stop = asyncio.Event()
+        self.metrics = Metrics()
+        self.engine: Engine | None = None
+        self._loop: EngineLoop | None = None
+        self._is_leading = False
+        self._synced = asyncio.Event()
+        self._standby = Standby()
+        self._observer = Observer(self.metrics)
+        self._inbox = Inbox()
+        self._views = PodViews(self._inbox.put)
+        self._connect(Login(load))
+        self.health = HealthServer(
+            configuration.healthz_bind_address, configuration.metrics_bind_address, self._exposition
+        )
+        self.health.alive = {"loop": self._loop_problem, "watches": self._watch_problem}
+        self.health.ready = {"views": self._sync_problem}
+
+    def _connect(self, login: Login) -> None:
+        """Make the parts that talk to the API server."""
+        configuration = self._configuration
+        wire = configuration.client_connection
+        self._client = client = Client(login, qps=wire.qps, burst=wire.burst)
+        self._election = self._new_election(client)
+        self._recorder = EventRecorder(
+            client, may_write=self.may_write, on_dropped=lambda: self._count("ai_scheduler_events_dropped_total")
+        )
+        self._confirmations = Confirmations(client, self._views)
+        self._binder = Binder(
+            PodWriter(client, asyncio.sleep, self.may_write, self._pod_of),
+            GangWriter(client),
+            self._recorder,
+            self._inbox.put,
+            may_write=self.may_write,
+            on_bound=self._confirmations.expect,
+            on_done=self.metrics.written,
+        )
+        self._complaints = Complaints(self._binder.carry_out, self.may_write)
+        self._feeds = feeds(client, self._inbox.put, self._views, on_refused=self._count_refused)
+        self._operator = Operator(
+            login,
+            client,
+            self._inbox.put,
+            self._views,
+            [profile.scheduler_name for profile in configuration.profiles],
+            on_refused=self._complaints.take,
+            on_spawned=self._take_signals,
+        )
+
+    async def run(self) -> int:
+        """Run until stopped; return the exit code."""
+        await self.health.start()
+        self._take_signals()
+        lead = self._task(self._lead(), "lead")
+        others = [self._task(coroutine, name) for name, coroutine in self._background()]
+        election = self._task(self._elect(), "lease")
+        stopped = self._task(self.stop.wait(), "stop")
+        try:
+            await asyncio.wait([lead, election, stopped, *others], return_when=asyncio.FIRST_COMPLETED)
+            failure = next((e for task in (election, lead, *others) if (e := _failure(task)) is not None), None)
+            if failure is not None or not self.stop.is_set():
+                _log_failure(failure)
+                return 1
+            await self._finish(lead)
+            election.cancel()
+            await asyncio.gather(election, return_exceptions=True)
+            if self._election is not None:
+                await self._election.release()
+            log.info("stopped")
+            return 0
+        finally:
+            await self._end([lead, election, stopped, *others])
+
+    def may_write(self) -> bool:
+        """Tell whether this replica leads for sure, now."""
+        return self._is_leading and (self._election is None or self._election.is_held())
+
+    # ---- phases ----
+
+    async def _elect(self) -> None:
+        """Become the leader and stay it; LeaseLostError otherwise."""
+        if self._election is not None:
+            await self._election.acquire()
+        self._is_leading = True
+        self.metrics.set("ai_scheduler_leader", 1)
+        self._inbox.wake()
+        if self._election is None:
+            await asyncio.Event().wait()
+        else:
+            await self._election.hold()
+
+    async def _lead(self) -> None:
+        """Gather until this replica may decide, then decide."""
+        while not (self._is_leading and self._synced.is_set()):
+            await self._inbox.wait(1.0)
+            for item in self._inbox.take():
+                self._standby.handle(item)
+                self._observer.input(item)
+        gc.collect()
+        gc.freeze()
+        clock = steady_clock()
+        self.engine = self._make(self._configuration, clock, self._observer.decided)
+        self._loop = EngineLoop(
+            self.engine,
+            self._inbox,
+            self._binder.carry_out,
+            clock=clock,
+            may_decide=self.may_write,
+            observer=self._observer,
+        )
+        log.info("leading", objects=len(self._standby))
+        await self._loop.feed(self._standby.take())
+        self._complaints.say_all()
+        await self._loop.run()
+
+    async def _sync(self) -> None:
+        """Wait until the views are complete."""
+        began = time.monotonic()
+        for reflector in self._feeds:
+            if not reflector.resource.is_optional:
+                await reflector.synced.wait()
+        await self._operator.synced.wait()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(OPTIONAL_SECONDS):
+                for reflector in self._feeds:
+                    await reflector.synced.wait()
+        self._synced.set()
+        self._inbox.wake()
+        counts = {reflector.resource.name: len(reflector) for reflector in self._feeds}
+        seconds = round(time.monotonic() - began, 3)
+        log.info("views_synced", seconds=seconds, pending=len(self._views.pending), **counts)
+        await asyncio.Event().wait()
+
+    async def _finish(self, lead: asyncio.Task[Any]) -> None:
+        """Stop deciding and let what is in flight come to its end."""
+        log.info("stopping", writes=len(self._binder))
+        if self._loop is not None:
+            self._loop.stop()
+            await asyncio.wait([lead], timeout=1.0)
+        if not await self._binder.finish(FINISH_SECONDS):
+            log.warning("writes_unfinished", writes=len(self._binder))
+        await self._recorder.drain(DRAIN_SECONDS)
+
+    async def _end(self, tasks: list[asyncio.Task[Any]]) -> None:
+        """Cancel everything that runs and close what is open."""
+        self._is_leading = False
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._binder.stop()
+        await self.health.stop()
+        await self._client.close()
+
+    # ---- parts ----
+
+    def _background(self) -> list[tuple[str, Coroutine[Any, Any, None]]]:
+        """Return what runs beside the loop; none of it ends by itself."""
+        return [
+            *((f"reflector of {reflector.resource.name}", reflector.run()) for reflector in self._feeds),
+            ("operator", self._operator.run()),
+            ("events", self._recorder.run()),
+            ("confirmations", self._confirmations.run()),
+            ("sync", self._sync()),
+        ]
+
+    def _new_election(self, client: Client) -> LeaderElection | None:
+        terms = self._configuration.leader_election
+        if not terms.leader_elect:
+            return None
+        return LeaderElection(
+            client,
+            LeaseTerms(
+                terms.resource_namespace,
+                terms.resource_name,
+                new_identity(),
+                terms.lease_duration.total_seconds(),
+                terms.renew_deadline.total_seconds(),
+                terms.retry_period.total_seconds(),
+            ),
+        )
+
+    def _task(self, coroutine: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        return asyncio.create_task(coroutine, name=name)
+
+    def _take_signals(self) -> None:
+        """Let SIGTERM and SIGINT stop the process; Kopf takes them for itself each time it starts."""
+        with suppress(NotImplementedError, RuntimeError, ValueError):  # not in the main thread
+            for number in (signal.SIGTERM, signal.SIGINT):
+                asyncio.get_running_loop().add_signal_handler(number, self.stop.set)
+
+    def _pod_of(self, uid: str) -> Any:  # noqa: ANN401 - a Pod or None
+        return self.engine.state.pods.get(uid) if self.engine is not None else None
+
+    # ---- health and metrics ----
+
+    def _loop_problem(self) -> str:
+        seconds = time.monotonic() - self._loop.turned_at if self._loop is not None else 0.0
+        return f"the engine has not turned for {seconds:.0f} s" if seconds > DEAD_SECONDS else ""
+
+    def _watch_problem(self) -> str:
+        now = time.monotonic()
+        dead = [r.resource.name for r in self._feeds if now - r.turned_at > DEAD_SECONDS]
+        return f"no sign of life from: {', '.join(dead)}" if dead else ""
+
+    def _sync_problem(self) -> str:
+        if self._synced.is_set():
+            return ""
+        waits = [f"{r.resource.name} ({r.problem})" for r in self._feeds if not r.synced.is_set()]
+        if not self._operator.synced.is_set():
+            waits.append("pending pods")
+        return f"not complete: {', '.join(waits)}"
+
+    def _count(self, name: str, *labels: str) -> None:
+        self.metrics.count(name, 1, *labels)
+
+    def _count_refused(self, resource: str) -> None:
+        self._count("ai_scheduler_objects_refused_total", resource)
+
+    def _exposition(self) -> tuple[bytes, str]:
+        """Bring the gauges up to date and return all metrics."""
+        self.metrics.set("ai_scheduler_writes_in_flight", len(self._binder))
+        for reflector in self._feeds:
+            self.metrics.set("ai_scheduler_reflected_objects", len(reflector), reflector.resource.name)
+            self.metrics.set("ai_scheduler_reflector_lists", reflector.lists, reflector.resource.name)
+        if self.engine is not None:
+            self.metrics.pending(self.engine.pending())
+        return self.metrics.exposition()
+
+
+async def run(
+    configuration: SchedulerConfiguration, load: Callable[[], Connection] | None = None, make: MakeEngine = make_engine
+) -> int:
+    """Run one replica until it is stopped, and return its exit code."""
+    kubeconfig = configuration.client_connection.kubeconfig
+    return await Process(configuration, load or (lambda: load_connection(kubeconfig)), make).run()
+
+
+def main(configuration: SchedulerConfiguration) -> int:
+    """Run one replica in an event loop of its own (uvloop where it is installed), and return its exit code."""
+    gc.set_threshold(*COLLECTOR_THRESHOLDS)
+    factory: Callable[[], asyncio.AbstractEventLoop] | None = None
+    with suppress(ImportError):
+        import uvloop  # noqa: PLC0415 - needed here only
+
+        factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return runner.run(run(configuration))
+
+
+def _failure(task: asyncio.Task[Any]) -> BaseException | None:
+    """Return why a task ended that should not have."""
+    if not task.done() or task.cancelled():
+        return None
+    return task.exception()
+
+
+def _log_failure(failure: BaseException | None) -> None:
+    if isinstance(failure, LeaseLostError):
+        log.error("lease_lost", problem=str(failure))
+    else:
+        log.error("part_failed", exc_info=failure)

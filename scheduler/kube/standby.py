@@ -1,0 +1,76 @@
+"""Standby: the latest input about each object, until there is an engine to take them.
+
+For the process.  A replica that does not lead, or whose views are not complete yet, keeps its picture here; when it may
+decide, a fresh engine is fed with it.  So no stale effects, backoffs or timers are carried into a leadership.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scheduler.engine.inputs import (
+    BudgetChanged,
+    BudgetRemoved,
+    GangChanged,
+    GangRemoved,
+    Input,
+    NodeChanged,
+    NodeRemoved,
+    PendingPodLeft,
+    PodChanged,
+    PodRemoved,
+    PriorityClassChanged,
+    PriorityClassRemoved,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+#: In this order an engine is fed: what others refer to comes first.
+_ORDER = ("class", "node", "budget", "gang", "pod")
+
+
+class Standby:
+    """A picture of the cluster made of inputs."""
+
+    def __init__(self) -> None:
+        """Start with nothing."""
+        self._latest: dict[str, dict[Hashable, Input]] = {kind: {} for kind in _ORDER}
+
+    def __len__(self) -> int:
+        """Return how many objects are known."""
+        return sum(len(objects) for objects in self._latest.values())
+
+    def handle(self, item: Input) -> None:  # noqa: C901 - one line per kind of input
+        """Take an input; answers to effects mean nothing here."""
+        match item:
+            case PodChanged(pod):
+                self._latest["pod"][pod.uid] = item
+            case PodRemoved(uid):
+                self._latest["pod"].pop(uid, None)
+            case PendingPodLeft(uid):
+                known = self._latest["pod"].get(uid)
+                if isinstance(known, PodChanged) and not known.pod.node_name:
+                    del self._latest["pod"][uid]
+            case NodeChanged(node):
+                self._latest["node"][node.name] = item
+            case NodeRemoved(name):
+                self._latest["node"].pop(name, None)
+            case GangChanged(gang):
+                self._latest["gang"][gang.key] = item
+            case GangRemoved(key):
+                self._latest["gang"].pop(key, None)
+            case PriorityClassChanged(priority_class):
+                self._latest["class"][priority_class.name] = item
+            case PriorityClassRemoved(name):
+                self._latest["class"].pop(name, None)
+            case BudgetChanged(budget):
+                self._latest["budget"][budget.namespace, budget.name] = item
+            case BudgetRemoved(namespace, name):
+                self._latest["budget"].pop((namespace, name), None)
+
+    def take(self) -> list[Input]:
+        """Return all inputs in the order in which an engine wants them, and forget them."""
+        taken = [item for kind in _ORDER for item in self._latest[kind].values()]
+        self._latest = {kind: {} for kind in _ORDER}
+        return taken

@@ -1,0 +1,57 @@
+"""Gang: lets no member of a gang through before the minimum is reserved.
+
+For every profile.  The engine already decides gangs whole, so this is the last line of defence at Permit: should a
+third-party Reserve plugin have taken members out, the rest waits here, and is released at the group's deadline.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.status import Status
+from scheduler.model import gang_key_of
+
+if TYPE_CHECKING:
+    from scheduler.framework.cycle_state import CycleState
+    from scheduler.model import Pod
+    from scheduler.state.cluster import ClusterState
+
+NAME = "Gang"
+
+
+def members_placed(pod: Pod, cluster: ClusterState) -> tuple[int, int]:
+    """Return how many members of a pod's gang are on nodes, assumed ones included, and how many are needed."""
+    key = gang_key_of(pod)
+    gang = cluster.gangs.get(key) if key is not None else None
+    if key is None or gang is None:
+        return 1, 1
+    placed = 0
+    for member in cluster.members(key):
+        is_alive = not member.is_terminal and not member.is_terminating and cluster.node_of(member.uid) is not None
+        placed += is_alive or member.phase == "Succeeded"
+    return placed, gang.min_member
+
+
+class Gang(Plugin):
+    """Permit for gangs."""
+
+    NAME = NAME
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Wait until the minimum is reserved; the member that completes it lets the others go."""
+        del node_name
+        key = gang_key_of(pod)
+        if key is None:
+            return None
+        placed, needed = state.read((NAME, key)) or members_placed(pod, self.handle.cluster)
+        state.write((NAME, key), (placed, needed))
+        if placed < needed:
+            gang = self.handle.cluster.gangs[key]
+            return Status.wait(
+                gang.schedule_timeout_seconds, f"{placed} of {needed} members of gang {key} are reserved"
+            )
+        for waiting in self.handle.waiting():
+            if gang_key_of(waiting.pod) == key:
+                self.handle.allow(waiting.pod.uid, NAME)
+        return None

@@ -1,0 +1,168 @@
+"""NodeAffinity holds pods to nodes with the labels they require, and prefers those with the labels they like.
+
+At PreFilter, where terms that pin `metadata.name` narrow the search, at Filter for `nodeSelector` and required terms, and
+at Score for preferred ones.  Labels become columns of text, so a requirement is one comparison over all nodes.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import and_, or_
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import msgspec
+import numpy as np
+from pydantic import field_validator
+
+from scheduler.config import ConfigurationModel
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.status import ClusterEvent, Code, PreFilterResult, Reason, Status
+from scheduler.framework.verdicts import Verdicts
+from scheduler.model.api import NodeAffinity as Affinity
+from scheduler.model.api import NodeSelector, NodeSelectorTerm, PreferredSchedulingTerm, Requirement
+from scheduler.model.selectors import matches_requirement
+
+if TYPE_CHECKING:
+    from scheduler.framework.cycle_state import CycleState
+    from scheduler.framework.handle import Handle
+    from scheduler.model import Node, Pod
+    from scheduler.state.snapshot import Bools, Ints, Nodes
+
+NAME = "NodeAffinity"
+CURES = ClusterEvent.NODE_ADDED | ClusterEvent.NODE_LABELS | ClusterEvent.POD_UPDATED
+NO_MATCH = Reason("NodeAffinityMismatch", "node(s) didn't match Pod's node affinity/selector", CURES)
+NOT_ENFORCED = Reason("AddedAffinityMismatch", "node(s) didn't match scheduler-enforced node affinity", CURES)
+CONFLICT = Reason("NodeAffinityConflict", "pod affinity terms conflict", ClusterEvent.POD_UPDATED)
+NAME_FIELD = "metadata.name"
+#: Stands for a label that a node lacks; no label has this value.
+ABSENT = "\x01"
+#: Longer lists of values are looked up node by node, once.
+MOST_COMPARED = 8
+
+
+class NodeAffinityArgs(ConfigurationModel):
+    """Arguments of NodeAffinity."""
+
+    added_affinity: dict[str, Any] | None = None
+    """A nodeAffinity that holds for every pod of the profile, beside its own."""
+
+    @field_validator("added_affinity")
+    @classmethod
+    def _check(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
+        try:
+            msgspec.convert(value or {}, Affinity)
+        except msgspec.ValidationError as error:
+            raise ValueError(f"is no nodeAffinity: {error}") from error
+        return value
+
+
+def holds(requirement: Requirement, nodes: Nodes, *, is_field: bool = False) -> Bools:
+    """Tell where one requirement holds, on a label or on the node's name."""
+    key, operator, values = requirement.key, requirement.operator, requirement.values or []
+
+    def at(node: Node) -> bool:
+        return matches_requirement(requirement, {NAME_FIELD: node.name} if is_field else node.labels)
+
+    if operator not in ("In", "NotIn", "Exists", "DoesNotExist") or len(values) > MOST_COMPARED:
+        return nodes.column((NAME, is_field, key, operator, tuple(values)), at)
+    if is_field:
+        texts = nodes.column("name", _name, np.str_) if key == NAME_FIELD else np.full(len(nodes), ABSENT)
+    else:
+        texts = nodes.column(("label", key), lambda node: node.labels.get(key, ABSENT), np.str_)
+    if operator in ("Exists", "DoesNotExist"):
+        is_there: Bools = texts != ABSENT
+        return is_there if operator == "Exists" else ~is_there
+    is_in: Bools = np.zeros(len(nodes), dtype=np.bool_)
+    for value in values:
+        is_in |= texts == value
+    return is_in if operator == "In" else ~is_in
+
+
+def term_holds(term: NodeSelectorTerm, nodes: Nodes) -> Bools:
+    """Tell where all requirements of a term hold; an empty term holds nowhere."""
+    masks = [holds(r, nodes) for r in term.match_expressions or ()]
+    masks += [holds(r, nodes, is_field=True) for r in term.match_fields or ()]
+    return reduce(and_, masks) if masks else np.zeros(len(nodes), dtype=np.bool_)
+
+
+def selector_holds(selector: NodeSelector, nodes: Nodes) -> Bools:
+    """Tell where at least one term holds."""
+    masks = [term_holds(term, nodes) for term in selector.node_selector_terms]
+    return reduce(or_, masks) if masks else np.zeros(len(nodes), dtype=np.bool_)
+
+
+def pinned_names(selector: NodeSelector) -> frozenset[str] | None:
+    """Return the only node names that the terms allow; None if some term allows any."""
+    names: set[str] = set()
+    for term in selector.node_selector_terms:
+        pins = [r.values or [] for r in term.match_fields or () if r.key == NAME_FIELD and r.operator == "In"]
+        if not pins:
+            return None
+        names |= set(pins[0]).intersection(*pins[1:])
+    return frozenset(names) if selector.node_selector_terms else None
+
+
+class NodeAffinity(Plugin):
+    """Match pods and nodes by label."""
+
+    NAME: ClassVar[str] = NAME
+    Args = NodeAffinityArgs
+    READS_NODES_ONLY: ClassVar[bool] = True
+    READS_SHAPE_ONLY: ClassVar[bool] = True
+
+    def __init__(self, args: NodeAffinityArgs | None, handle: Handle) -> None:
+        """Decode the added affinity."""
+        super().__init__(args or NodeAffinityArgs(), handle)
+        self._added = msgspec.convert(self.args.added_affinity or {}, Affinity)
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
+        """Leave pods that require nothing alone; narrow the search to pinned names."""
+        required = _required(pod.node_affinity)
+        if required is None and not pod.node_selector and _required(self._added) is None:
+            return Status.skip()
+        names = pinned_names(required) if required else None
+        if names is None:
+            return None
+        return PreFilterResult(names) if names else Status.unresolvable(CONFLICT)
+
+    def filter_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts:
+        """Refuse nodes without the required labels; the profile's own affinity is asked first."""
+        verdicts = Verdicts(len(nodes))
+        added, required = _required(self._added), _required(pod.node_affinity)
+        enforced = selector_holds(added, nodes) if added else np.ones(len(nodes), dtype=np.bool_)
+        verdicts.reject(~enforced, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, NOT_ENFORCED)
+        masks = [holds(Requirement(key=k, operator="In", values=[v]), nodes) for k, v in pod.node_selector.items()]
+        if required:
+            masks.append(selector_holds(required, nodes))
+        if masks:
+            is_refused = enforced & ~reduce(and_, masks)
+            verdicts.reject(is_refused, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, NO_MATCH)
+        return verdicts
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        """Leave pods that prefer nothing alone."""
+        return None if (*_preferred(self._added), *_preferred(pod.node_affinity)) else Status.skip()
+
+    def score_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
+        """Return the sum of the weights of the preferred terms that hold."""
+        total = np.zeros(len(nodes), dtype=np.int64)
+        for preferred in (*_preferred(self._added), *_preferred(pod.node_affinity)):
+            total += preferred.weight * term_holds(preferred.preference, nodes)
+        return total
+
+    def normalize(self, state: CycleState, pod: Pod, scores: Ints) -> Ints:
+        """Return 100 for the highest sum, and the others in proportion."""
+        most = int(scores.max(initial=0))
+        return scores * 100 // most if most else scores
+
+
+def _required(affinity: Affinity | None) -> NodeSelector | None:
+    return affinity.required_during_scheduling_ignored_during_execution if affinity else None
+
+
+def _preferred(affinity: Affinity | None) -> list[PreferredSchedulingTerm]:
+    return (affinity.preferred_during_scheduling_ignored_during_execution or []) if affinity else []
+
+
+def _name(node: Node) -> str:
+    return node.name

@@ -1,0 +1,139 @@
+"""NodeResourcesFit refuses nodes without room for a pod's requests, and prefers emptier or fuller ones.
+
+At Filter for every resource and for the number of pods; at Score by a strategy per resource.  What pods have reserved
+counts, not what they use.  A request beyond what a node offers cannot be cured by evictions.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.status import ClusterEvent, Code, Kind, Reason
+from scheduler.framework.verdicts import Verdicts
+
+from .strategies import NodeResourcesFitArgs, least_allocated, line, most_allocated
+
+if TYPE_CHECKING:
+    from scheduler.framework.change import Change
+    from scheduler.framework.cycle_state import CycleState
+    from scheduler.framework.handle import Handle
+    from scheduler.model import Pod
+    from scheduler.state.snapshot import Ints, Nodes
+
+    from .strategies import Strategy
+
+NAME = "NodeResourcesFit"
+NEW_ROOM = ClusterEvent.NODE_ADDED | ClusterEvent.NODE_ALLOCATABLE
+TOO_MANY_PODS = Reason("TooManyPods", "Too many pods", ClusterEvent.POD_REMOVED | NEW_ROOM)
+#: Scored even if the pod asks for none of them.
+ALWAYS_SCORED = ("cpu", "memory", "ephemeral-storage")
+
+
+@lru_cache(maxsize=4096)
+def insufficient(resource: str, requested: int, *, ever: bool) -> Reason:
+    """Return the reason for too little of a resource: now, or ever."""
+    cures = NEW_ROOM | ClusterEvent.POD_UPDATED
+    return Reason(
+        "InsufficientResource",
+        f"Insufficient {resource}",
+        cures=cures if ever else cures | ClusterEvent.POD_REMOVED,
+        kind=Kind.NEVER if ever else Kind.NOT_NOW,
+        numbers=(("resource", resource), ("requested", requested)),
+    )
+
+
+def is_extended(resource: str) -> bool:
+    """Tell whether a resource is none of Kubernetes' own."""
+    return "/" in resource and "kubernetes.io/" not in resource
+
+
+class NodeResourcesFit(Plugin):
+    """Fit pods into what nodes have left."""
+
+    NAME: ClassVar[str] = NAME
+    Args = NodeResourcesFitArgs
+    READS_SHAPE_ONLY: ClassVar[bool] = True
+
+    def __init__(self, args: NodeResourcesFitArgs | None, handle: Handle) -> None:
+        """Prepare the strategy of each resource."""
+        super().__init__(args or NodeResourcesFitArgs(), handle)
+        strategy = self.args.scoring_strategy
+        ratio = strategy.requested_to_capacity_ratio
+        self._line = line(ratio.shape) if ratio else None
+        self._is_rounded = strategy.type == "RequestedToCapacityRatio"
+        self._scored: list[tuple[str, int, Strategy]] = [
+            (resource.name, resource.weight, resource.type or strategy.type) for resource in strategy.resources
+        ]
+
+    def filter_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts:
+        """Refuse nodes without room, with a reason for each resource that lacks."""
+        verdicts = Verdicts(len(nodes))
+        verdicts.reject(nodes.pod_counts() >= nodes.allocatable("pods"), Code.UNSCHEDULABLE, TOO_MANY_PODS)
+        for resource, count in pod.requests.items():
+            if count == 0 or self._is_ignored(resource):
+                continue
+            offered = nodes.allocatable(resource)
+            is_short = offered - nodes.requested(resource) < count
+            if is_short.any():
+                never = offered < count
+                reason = insufficient(resource, count, ever=True)
+                verdicts.reject(never, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reason)
+                verdicts.reject(is_short & ~never, Code.UNSCHEDULABLE, insufficient(resource, count, ever=False))
+        return verdicts
+
+    def queueing_hint(self, event: ClusterEvent, change: Change, pod: Pod, reason: Reason) -> bool:
+        """Tell whether the node that changed has room for the pod now."""
+        if not event & (ClusterEvent.POD_REMOVED | NEW_ROOM) or not change.node_name:
+            return True
+        row = self.handle.cluster.view(change.node_name)
+        if row is None or len(row.pods) >= row.node.allocatable.get("pods", 0):
+            return False
+        return all(
+            row.node.allocatable.get(resource, 0) - row.requested.get(resource, 0) >= count
+            for resource, count in pod.requests.items()
+            if count and not self._is_ignored(resource)
+        )
+
+    def score_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
+        """Return the weighted mean over the resources that a node offers."""
+        total: Ints = np.zeros(len(nodes), dtype=np.int64)
+        weights: Ints | int = 0
+        for resource, weight, strategy in self._scored:
+            count = _scored_request(pod, resource)
+            if count == 0 and resource not in ALWAYS_SCORED:
+                continue
+            offered = nodes.allocatable(resource)
+            scores = self._score(strategy, nodes.scored_usage(resource) + count, offered)
+            total += scores if weight == 1 else weight * scores
+            if self._is_rounded:
+                weights = weights + weight * (scores > 0)
+            else:
+                weights = weights + (weight if offered.all() else weight * (offered > 0))
+        weights = np.maximum(weights, 1)
+        return (2 * total + weights) // (2 * weights) if self._is_rounded else total // weights
+
+    def _score(self, strategy: Strategy, used: Ints, offered: Ints) -> Ints:
+        """Score one resource; 0 for nodes that offer none."""
+        if strategy == "LeastAllocated":
+            return least_allocated(used, offered)
+        if strategy == "MostAllocated" or self._line is None:
+            return most_allocated(used, offered)
+        return np.where(offered > 0, self._line[most_allocated(used, offered)], 0)
+
+    def _is_ignored(self, resource: str) -> bool:
+        """Tell whether Filter leaves a resource to others."""
+        if not is_extended(resource):
+            return False
+        group = resource.partition("/")[0]
+        return resource in self.args.ignored_resources or group in self.args.ignored_resource_groups
+
+
+def _scored_request(pod: Pod, resource: str) -> int:
+    """Return what scoring takes as the pod's request of a resource."""
+    if resource == "cpu":
+        return pod.scored[0]
+    return pod.scored[1] if resource == "memory" else pod.requests.get(resource, 0)

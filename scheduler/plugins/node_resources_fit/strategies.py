@@ -1,0 +1,123 @@
+"""How NodeResourcesFit scores: its arguments, and the integer arithmetic of the three strategies.
+
+For the plugin beside it.  The arguments are kube-scheduler's, and one of ours: a strategy per resource, so that a profile
+packs GPUs while it spreads cores.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias
+
+import numpy as np
+from pydantic import Field, field_validator, model_validator
+
+from scheduler.config import ConfigurationModel
+
+if TYPE_CHECKING:
+    from scheduler.state.snapshot import Ints
+
+Strategy: TypeAlias = Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"]
+FULL = 100
+#: Scores of a shape run from 0 to 10, those of nodes from 0 to 100.
+SHAPE_SCALE = 10
+
+
+class ResourceSpec(ConfigurationModel):
+    """A resource that is scored."""
+
+    name: str = Field(min_length=1)
+    """The resource, such as `cpu` or `nvidia.com/gpu`."""
+    weight: int = Field(default=1, ge=1, le=100)
+    """How much it counts beside the others."""
+    type: Strategy | None = None
+    """How it is scored; absent means like the whole strategy (ai-scheduler's own field)."""
+
+
+class ShapePoint(ConfigurationModel):
+    """A point of the line from utilization to score."""
+
+    utilization: int = Field(ge=0, le=FULL)
+    """Share of the resource in use, in percent."""
+    score: int = Field(ge=0, le=10)
+    """What it is worth."""
+
+
+class RequestedToCapacityRatio(ConfigurationModel):
+    """Arguments of the strategy of the same name."""
+
+    shape: list[ShapePoint] = Field(min_length=1)
+    """Points in the order of rising utilization."""
+
+    @field_validator("shape")
+    @classmethod
+    def _rises(cls, shape: list[ShapePoint]) -> list[ShapePoint]:
+        if any(a.utilization >= b.utilization for a, b in pairwise(shape)):
+            raise ValueError("utilization must rise from point to point")
+        return shape
+
+
+class ScoringStrategy(ConfigurationModel):
+    """Which resources are scored, and how."""
+
+    type: Strategy = "LeastAllocated"
+    """Prefer the emptiest node, the fullest, or by a line of one's own."""
+    resources: list[ResourceSpec] = Field(default=[ResourceSpec(name="cpu"), ResourceSpec(name="memory")])
+    """Resources and their weights."""
+    requested_to_capacity_ratio: RequestedToCapacityRatio | None = None
+    """The line, for RequestedToCapacityRatio."""
+
+    @model_validator(mode="after")
+    def _has_shape(self) -> Self:
+        used = {self.type, *(resource.type for resource in self.resources)}
+        if "RequestedToCapacityRatio" in used and self.requested_to_capacity_ratio is None:
+            raise ValueError("requestedToCapacityRatio.shape is required for the strategy RequestedToCapacityRatio")
+        return self
+
+
+class NodeResourcesFitArgs(ConfigurationModel):
+    """Arguments of NodeResourcesFit."""
+
+    ignored_resources: list[str] = Field(default=[])
+    """Extended resources that Filter leaves to others."""
+    ignored_resource_groups: list[str] = Field(default=[])
+    """Likewise all resources of a group: `example.com` stands for `example.com/*`."""
+    scoring_strategy: ScoringStrategy = ScoringStrategy()
+    """How Score works."""
+
+    @field_validator("ignored_resource_groups")
+    @classmethod
+    def _is_group(cls, groups: list[str]) -> list[str]:
+        for group in groups:
+            if "/" in group:
+                raise ValueError(f"{group!r} is no group: it must not contain '/'")
+        return groups
+
+
+def least_allocated(used: Ints, offered: Ints) -> Ints:
+    """Return the free share in percent; 0 where more is used than offered, or nothing offered."""
+    return _percent(np.maximum(offered - used, 0), offered)
+
+
+def most_allocated(used: Ints, offered: Ints) -> Ints:
+    """Return the used share in percent, at most 100; 0 where nothing is offered."""
+    return _percent(np.minimum(used, offered), offered)
+
+
+def line(shape: list[ShapePoint]) -> Ints:
+    """Return the score of each utilization from 0 to 100; between points the division rounds towards zero."""
+    table = np.full(FULL + 1, shape[-1].score * SHAPE_SCALE, dtype=np.int64)
+    table[: shape[0].utilization + 1] = shape[0].score * SHAPE_SCALE
+    for left, right in pairwise(shape):
+        rise, width = (right.score - left.score) * SHAPE_SCALE, right.utilization - left.utilization
+        for x in range(left.utilization + 1, right.utilization + 1):
+            step = abs(rise) * (x - left.utilization) // width
+            table[x] = left.score * SHAPE_SCALE + (step if rise >= 0 else -step)
+    return table
+
+
+def _percent(part: Ints, whole: Ints) -> Ints:
+    """Return a part of each whole in percent, rounded down; 0 of nothing."""
+    part *= FULL
+    part //= whole if whole.all() else np.maximum(whole, 1)
+    return part

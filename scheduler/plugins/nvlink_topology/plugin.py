@@ -1,0 +1,135 @@
+"""NVLinkTopology prefers nodes whose free GPUs are joined best by NVLink, and keeps gangs inside one NVLink domain.
+
+At Score for pods that ask for whole GPUs, at GenerateDomains and ScorePlacement for gangs of them, at Reserve, where it chooses
+the set of GPUs that it scored and publishes it as annotations of the binding.  It refuses nothing.
+
+It does not allocate: with a device plugin the kubelet chooses the GPUs, so the set that is published is *assumed*.  It is what
+NVIDIA's device plugin picks too where its policy agrees; the choice of the node is what this plugin decides.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from pydantic import Field, field_validator
+
+from scheduler.config import ConfigurationModel
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.status import Status
+from scheduler.topology import GPUS_ANNOTATION, Basis, clique_of, format_gpus
+
+from .domains import domains_of, worth
+from .occupancy import Occupancy
+
+if TYPE_CHECKING:
+    from scheduler.framework.cycle_state import CycleState
+    from scheduler.framework.handle import Handle
+    from scheduler.framework.plugin import Domain
+    from scheduler.framework.workload import Workload
+    from scheduler.model import Pod
+    from scheduler.state.snapshot import Ints, Nodes, Row
+
+NAME = "NVLinkTopology"
+PLACEMENT_ANNOTATION = "scheduling.ai-scheduler.io/placement"
+DOMAIN_ANNOTATION = "scheduling.ai-scheduler.io/domain"
+#: First part of the key under which DefaultBinder finds what to publish; the second is the pod's uid.
+ANNOTATIONS = "annotations"
+#: Topograph's switch labels, from 1.0 on and before, from the closest switch up.
+SWITCH_LABELS = (
+    "fabric.topograph.run/tier-0", "network.topology.nvidia.com/leaf",
+    "fabric.topograph.run/tier-1", "network.topology.nvidia.com/spine",
+)  # fmt: skip
+
+
+class NVLinkTopologyArgs(ConfigurationModel):
+    """Arguments of NVLinkTopology."""
+
+    resource_name: str = Field(default="nvidia.com/gpu", min_length=1)
+    """The resource that counts whole GPUs."""
+    domain_labels: list[str] = Field(default=list(SWITCH_LABELS))
+    """Node labels that name the domains gangs are kept in, from the tightest to the widest; NVLink cliques come before them."""
+
+    @field_validator("domain_labels")
+    @classmethod
+    def _are_different(cls, labels: list[str]) -> list[str]:
+        if "" in labels or len(set(labels)) != len(labels):
+            raise ValueError("allowed is each label key once, and none that is empty")
+        return labels
+
+
+class NVLinkTopology(Plugin):
+    """Give pods GPUs that reach each other."""
+
+    NAME: ClassVar[str] = NAME
+    Args = NVLinkTopologyArgs
+    READS_SHAPE_ONLY: ClassVar[bool] = True
+
+    def __init__(self, args: NVLinkTopologyArgs | None, handle: Handle) -> None:
+        """Start without memory: after a restart, the annotations of bound pods tell as much."""
+        super().__init__(args or NVLinkTopologyArgs(), handle)
+        self._resource: str = self.args.resource_name
+        self._occupancy = Occupancy(self._resource)
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """What could not be read of which node, a sentence by node name; something that is trusted less is used instead."""
+        return {name: text for name, text in self._occupancy.problems.items() if name in self.handle.snapshot.row_of}
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        """Leave pods without GPUs alone."""
+        return None if pod.requests.get(self._resource) else Status.skip()
+
+    def score_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
+        """Return what the best free set of each node is worth (`scoring.score`)."""
+        return self._occupancy.scores(nodes, pod.requests.get(self._resource, 0))
+
+    def generate_domains(self, state: CycleState, workload: Workload, nodes: Nodes) -> list[Domain]:
+        """Return the NVLink cliques and the groups by label, those where members of the gang run first."""
+        return domains_of(nodes, self.args.domain_labels, self._home(workload)) if self._wanted(workload) else []
+
+    def score_placement(self, state: CycleState, workload: Workload, rows: tuple[int, ...]) -> int:
+        """Prefer nodes that one NVLink clique joins, and few of them (`domains.worth`)."""
+        nodes = self.handle.snapshot.nodes.select(np.array(rows, dtype=np.int64))
+        return worth(nodes, self._resource, self._wanted(workload))
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Choose the pod's GPUs, remember them, and leave them for the Binding to publish; others' annotations win."""
+        row = self._row(node_name)
+        if row is None or not pod.requests.get(self._resource):
+            return
+        self.unreserve(state, pod, node_name)
+        annotations = {} if (clique := clique_of(row.node.labels)) is None else {DOMAIN_ANNOTATION: clique}
+        if (chosen := self._occupancy.choose(row, pod)) is not None:
+            self._occupancy.remember(pod.uid, chosen.mask, row, self.handle.cluster.pods)
+            quality = self._occupancy.quality(row, chosen)
+            annotations[GPUS_ANNOTATION] = format_gpus(chosen.mask, Basis.ASSUMED)
+            annotations[PLACEMENT_ANNOTATION] = f"quality={quality};bandwidth-gbps={chosen.bandwidth_gbps}"
+        others = state.read((ANNOTATIONS, pod.uid), {})
+        state.write((NAME, pod.uid), annotations.keys() - others.keys())
+        state.write((ANNOTATIONS, pod.uid), {**annotations, **others})
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Forget the set, and take back the annotations that Reserve added."""
+        self._occupancy.forget(pod.uid, self._row(node_name))
+        if added := state.read((NAME, pod.uid)):
+            published = state.read((ANNOTATIONS, pod.uid), {})
+            state.write((NAME, pod.uid), None)
+            state.write((ANNOTATIONS, pod.uid), {key: text for key, text in published.items() if key not in added})
+
+    def _row(self, node_name: str) -> Row | None:
+        """Return what is known of a node in this cycle; None if it is gone."""
+        index = self.handle.snapshot.row_of.get(node_name)
+        return None if index is None else self.handle.snapshot.all_rows[index]
+
+    def _wanted(self, workload: Workload) -> int:
+        """Return how many GPUs the pending pods ask for."""
+        return sum(pod.requests.get(self._resource, 0) for pod in workload.pods.values())
+
+    def _home(self, workload: Workload) -> set[str]:
+        """Return the nodes on which members of the gang are already."""
+        if workload.gang is None:
+            return set()
+        cluster = self.handle.cluster
+        members = [pod for pod in cluster.members(workload.gang.key) if not pod.is_terminal]
+        return {name for pod in members if (name := cluster.node_of(pod.uid)) is not None}

@@ -1,0 +1,111 @@
+"""Victims: who may be evicted, how important each is, and what budgets say.
+
+For both preemption plugins; pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scheduler.model import gang_key_of
+from scheduler.model.selectors import matches_labels
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from scheduler.model import Budget, GangKey, Pod
+    from scheduler.state.cluster import ClusterState
+
+
+def importance(pod: Pod, now: float) -> tuple[int, float, str]:
+    """Return a key that sorts the most important pod first: priority, then the earlier start, then the uid.
+
+    A pod without a start time counts as just started (kube-scheduler, §2a.27 of its measured behaviour).
+    """
+    return (-pod.priority, now if pod.started is None else pod.started, pod.uid)
+
+
+def split_by_budget(pods: Iterable[Pod], budgets: Sequence[Budget]) -> tuple[list[Pod], list[Pod]]:
+    """Return (violating, others), each in the given order.
+
+    Budgets are charged in order as pods are walked; a pod breaks at most one, checking stops there, and the later ones
+    are not charged.  A budget with an empty selector protects nobody (as kube-scheduler).
+    """
+    left = {id(budget): budget.disruptions_allowed for budget in budgets}
+    violating: list[Pod] = []
+    others: list[Pod] = []
+    for pod in pods:
+        broken = False
+        for budget in budgets if pod.labels else ():
+            if (
+                budget.namespace != pod.namespace
+                or not _protects(budget)
+                or not matches_labels(budget.selector, pod.labels)
+            ):
+                continue
+            if pod.name in budget.disrupted_pods:
+                continue
+            left[id(budget)] -= 1
+            if left[id(budget)] < 0:
+                broken = True
+                break
+        (violating if broken else others).append(pod)
+    return violating, others
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Pods that go together or not at all: a pod, or all members of a gang that would fall below its minimum."""
+
+    #: Members with their node names, most important first.
+    pods: tuple[tuple[Pod, str], ...]
+    priority: int
+    gang: GangKey | None = None
+
+
+class Units:
+    """Which unit each placed pod belongs to, if evicted for someone of a given priority. Computed per attempt."""
+
+    def __init__(self, cluster: ClusterState, priority: int, spared: GangKey | None, now: float) -> None:
+        """Take the preemptor's priority and its own gang, which is spared."""
+        self._cluster = cluster
+        self._priority = priority
+        self._spared = spared
+        self._now = now
+        self._gangs: dict[GangKey, Mapping[str, Unit | None]] = {}
+
+    def of(self, pod: Pod, node_name: str) -> Unit | None:
+        """Return what evicting a pod entails; None if it may not be evicted for this preemptor."""
+        if pod.priority >= self._priority:
+            return None
+        key = gang_key_of(pod)
+        if key is None or key not in self._cluster.gangs:
+            return Unit(((pod, node_name),), pod.priority)
+        if key == self._spared:
+            return None
+        if key not in self._gangs:
+            self._gangs[key] = self._split(key)
+        return self._gangs[key].get(pod.uid)
+
+    def _split(self, key: GangKey) -> dict[str, Unit | None]:
+        """Return each member's unit: the least important above the minimum go alone, the rest as a whole."""
+        placed = [
+            (member, node)
+            for member in self._cluster.members(key)
+            if not member.is_terminal and (node := self._cluster.node_of(member.uid)) is not None
+        ]
+        placed.sort(key=lambda entry: importance(entry[0], self._now))
+        done = sum(1 for member in self._cluster.members(key) if member.phase == "Succeeded")
+        keep = max(0, self._cluster.gangs[key].min_member - done)
+        core, surplus = placed[:keep], placed[keep:]
+        highest = max((member.priority for member, _ in core), default=self._priority)
+        whole = Unit(tuple(placed), highest, key) if core and highest < self._priority else None
+        units: dict[str, Unit | None] = {member.uid: whole for member, _ in core}
+        for member, node in surplus:
+            units[member.uid] = Unit(((member, node),), member.priority) if member.priority < self._priority else None
+        return units
+
+
+def _protects(budget: Budget) -> bool:
+    selector = budget.selector
+    return selector is not None and bool(selector.match_labels or selector.match_expressions)

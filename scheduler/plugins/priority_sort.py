@@ -1,0 +1,25 @@
+"""PrioritySort orders the queue: higher priority first, then whoever has waited longer.
+
+At QueueSort, for workloads; ties end at the key, so that the order is the same every time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from scheduler.framework.plugin import Plugin
+
+if TYPE_CHECKING:
+    from scheduler.framework.workload import Workload
+
+NAME = "PrioritySort"
+
+
+class PrioritySort(Plugin):
+    """Sort by priority, then age."""
+
+    NAME: ClassVar[str] = NAME
+
+    def sort_key(self, workload: Workload) -> tuple[int, float, str]:
+        """Return the place in the queue; the lowest goes first."""
+        return -workload.priority, workload.since, workload.key

@@ -1,0 +1,67 @@
+"""The annotations that tell a simulation what a kubelet or a user would do.  No real cluster reads them.
+
+| annotation (prefix `scheduling.ai-scheduler.io/`) | on | meaning |
+|---|---|---|
+| `run-seconds` | pod, pod template, Job | how long a pod runs before it ends; without it, it runs on |
+| `submit-seconds` | any object | when the object is created, in seconds after the start |
+| `exit-code` | pod, pod template | what the pod ends with: 0 succeeds (the default), anything else fails |
+| `fail-count` | pod template | with an exit code: only so many pods of the controller fail, the later ones succeed |
+| `checkpoint-grace-seconds` | pod, pod template | how long an evicted pod takes to end, at most its grace period |
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from scheduler.model.gang import PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+RUN_SECONDS = f"{PREFIX}/run-seconds"
+SUBMIT_SECONDS = f"{PREFIX}/submit-seconds"
+EXIT_CODE = f"{PREFIX}/exit-code"
+FAIL_COUNT = f"{PREFIX}/fail-count"
+CHECKPOINT_GRACE_SECONDS = f"{PREFIX}/checkpoint-grace-seconds"
+
+_SECONDS = (RUN_SECONDS, SUBMIT_SECONDS, CHECKPOINT_GRACE_SECONDS)
+_HIGHEST_EXIT_CODE = 255
+
+
+def seconds_of(annotations: Mapping[str, str] | None, key: str) -> float | None:
+    """Return an annotation as seconds, or None where it is absent; ValueError says what is allowed."""
+    text = (annotations or {}).get(key)
+    if text is None:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise ValueError(f"{text!r} is no time; allowed: seconds from 0, such as '600'")
+    return seconds
+
+
+def count_of(annotations: Mapping[str, str] | None, key: str, highest: int | None = None) -> int | None:
+    """Return an annotation as a whole number from 0, or None where it is absent; ValueError says what is allowed."""
+    text = (annotations or {}).get(key)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit()) or (highest is not None and int(text) > highest):
+        raise ValueError(f"{text!r} is not allowed; allowed: whole numbers from 0{f' to {highest}' if highest else ''}")
+    return int(text)
+
+
+def annotation_problems(annotations: Mapping[str, str] | None) -> Iterator[tuple[str, str]]:
+    """Yield (key, sentence) for each of these annotations that makes no sense."""
+    for key in _SECONDS:
+        try:
+            seconds_of(annotations, key)
+        except ValueError as error:
+            yield key, str(error)
+    for key, highest in ((EXIT_CODE, _HIGHEST_EXIT_CODE), (FAIL_COUNT, None)):
+        try:
+            count_of(annotations, key, highest)
+        except ValueError as error:
+            yield key, str(error)

@@ -1,0 +1,268 @@
+"""History: what happened to which workload in a simulation, as it happens.
+
+Written by the embedded cluster, read by the live view and, at the end, made into an Outcome (`ending`).  A workload is what
+a user knows: a gang, else a Job or another controller, else a pod.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from scheduler.model import gang_key_of
+from scheduler.model.gang import COSCHEDULING_LABEL, GROUP_LABEL
+
+from .outcome import Sample
+from .world import Owner
+
+if TYPE_CHECKING:
+    from scheduler.framework.effects import EvictPod
+    from scheduler.model import Gang, Node, Pod
+
+    from .clock import VirtualClock
+    from .cluster import SimPod
+    from .workloads import Controller
+
+POD_GROUP = "PodGroup"
+
+
+def gpus_of(amounts: dict[str, int]) -> int:
+    """Return how many GPUs, of any make, are among amounts of resources."""
+    return sum(count for name, count in amounts.items() if name.endswith("/gpu"))
+
+
+@dataclass(slots=True)
+class PodRecord:
+    """One life of a pod."""
+
+    pod: Pod
+    created: float
+    bound: float | None = None
+    started: float | None = None
+    ended: float | None = None
+    #: Succeeded, Failed, Evicted or Deleted, once it has ended.
+    outcome: str = ""
+
+    @property
+    def is_waiting(self) -> bool:
+        """It is not bound and has not gone."""
+        return self.bound is None and self.ended is None
+
+    @property
+    def is_placed(self) -> bool:
+        """It is bound and has not ended."""
+        return self.bound is not None and self.ended is None
+
+
+@dataclass(slots=True)
+class WorkloadRecord:
+    """What happened to a workload."""
+
+    owner: Owner
+    submitted: float
+    needed: int = 1
+    started: float | None = None
+    #: How many of its pods have ever been bound.
+    bound: int = 0
+    #: Its pods, by uid, in the order of their creation.
+    pods: dict[str, PodRecord] = field(default_factory=dict)
+    controllers: list[Controller] = field(default_factory=list)
+    #: How many of its pods were evicted and have not been bound again.
+    missing: int = 0
+    #: Why a controller failed.
+    failure: str = ""
+    gang: Gang | None = None
+
+    @property
+    def key(self) -> str:
+        """Namespace and name."""
+        return f"{self.owner.namespace}/{self.owner.name}"
+
+    @property
+    def placed(self) -> list[PodRecord]:
+        """Its pods that are bound and have not ended."""
+        return [record for record in self.pods.values() if record.is_placed]
+
+    @property
+    def waiting(self) -> list[PodRecord]:
+        """Its pods that wait."""
+        return [record for record in self.pods.values() if record.is_waiting]
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """A pod that had to go."""
+
+    moment: float
+    pod: Pod
+    workload: WorkloadRecord | None
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """Something a reader of a log wants to know of a workload."""
+
+    moment: float
+    #: submitted, started, restarted, finished, failed or evicted.
+    what: str
+    workload: WorkloadRecord
+    text: str = ""
+    #: Where it ran at that moment.
+    nodes: tuple[str, ...] = ()
+
+
+class History:
+    """Everything that happened."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        """Start with nothing."""
+        self._clock = clock
+        self.workloads: dict[Owner, WorkloadRecord] = {}
+        self.nodes: dict[str, Node] = {}
+        self.evictions: list[Eviction] = []
+        self.samples: list[Sample] = []
+        self.happenings: list[Happening] = []
+        #: Uid of a victim to the workload that it makes room for; the loop fills it from decisions.
+        self.preemptors: dict[str, str] = {}
+        self._used = {"gpus": 0, "millicores": 0}
+        self._total = {"gpus": 0, "millicores": 0}
+        self._waiting: set[str] = set()
+        self._record_of_pod: dict[str, WorkloadRecord] = {}
+
+    # What the cluster tells.
+
+    def node_added(self, node: Node) -> None:
+        """Count a node's capacity."""
+        self.nodes[node.name] = node
+        self._total["gpus"] += gpus_of(node.allocatable)
+        self._total["millicores"] += node.allocatable.get("cpu", 0)
+
+    def gang_added(self, gang: Gang) -> None:
+        """Keep a group; its workload begins with the group or its first pod, whichever is later."""
+        record = self._workload(Owner(POD_GROUP, gang.key.namespace, gang.key.name))
+        record.gang, record.needed = gang, gang.min_member
+
+    def controller_added(self, controller: Controller) -> None:
+        """Keep a controller."""
+        labels = controller.template.metadata.labels if controller.template else None
+        record = self._workload(owner_of(labels or {}, controller.owner.namespace, controller.root))
+        if record.gang is None:
+            record.needed = controller.wanted + sum(other.wanted for other in record.controllers)
+        record.controllers.append(controller)
+
+    def controller_ended(self, controller: Controller, phase: str, reason: str) -> None:
+        """Keep why a controller failed."""
+        record = next(found for found in self.workloads.values() if controller in found.controllers)
+        if phase == "Failed":
+            record.failure = record.failure or reason
+            self._happen("failed", record, reason)
+        elif all(other.ended for other in record.controllers):
+            self._happen("finished", record)
+
+    def pod_created(self, sim: SimPod) -> None:
+        """Begin a life."""
+        record = self._workload_of(sim)
+        if not record.pods:
+            record.submitted = sim.pod.created if sim.pod.node_name else self._clock()
+            self._happen("submitted", record)
+        record.pods[sim.pod.uid] = PodRecord(sim.pod, self._clock())
+        self._record_of_pod[sim.pod.uid] = record
+        if not sim.pod.node_name:
+            self._waiting.add(sim.pod.uid)
+
+    def pod_bound(self, sim: SimPod, moment: float | None = None) -> None:
+        """Keep where a pod goes, and since when it has been there."""
+        record = self._workload_of(sim)
+        life = record.pods[sim.pod.uid]
+        life.pod, life.bound = sim.pod, self._clock() if moment is None else moment
+        self._waiting.discard(sim.pod.uid)
+        record.bound += 1
+        if record.started is None and record.bound >= record.needed:
+            record.started = life.bound
+            self._happen("started", record)
+        elif record.missing:
+            record.missing -= 1
+            if not record.missing:
+                self._happen("restarted", record)
+
+    def pod_started(self, sim: SimPod) -> None:
+        """Keep when the containers began to run."""
+        self._workload_of(sim).pods[sim.pod.uid].started = self._clock()
+
+    def pod_ended(self, sim: SimPod, outcome: str) -> None:
+        """End a life."""
+        record = self._workload_of(sim)
+        life = record.pods[sim.pod.uid]
+        life.ended, life.outcome = self._clock(), outcome
+        self._waiting.discard(sim.pod.uid)
+        if record.controllers or any(other.ended is None for other in record.pods.values()) or outcome == "Evicted":
+            return
+        self._happen("finished" if outcome == "Succeeded" else "failed", record, sim.api.status.message)
+
+    def pod_evicted(self, sim: SimPod, effect: EvictPod) -> None:
+        """Keep who had to go."""
+        record = self._record_of_pod.get(sim.pod.uid)
+        eviction = Eviction(self._clock(), sim.pod, record, effect.reason, effect.message)
+        self.evictions.append(eviction)
+        if record is not None:
+            record.missing += 1
+        former = self.happenings[-1] if self.happenings else None
+        is_told = former is not None and former.what == "evicted" and former.workload is record
+        if record is not None and not (is_told and former is not None and former.moment == eviction.moment):
+            self._happen("evicted", record, self.preemptors.get(sim.pod.uid, ""))
+
+    def preempted(self, uid: str, workload: str, *, is_gang: bool) -> None:
+        """Keep for whom a pod will have to go; `workload` is the engine's key: of a gang with its dialect, or a pod's uid."""
+        record = None if is_gang else self._record_of_pod.get(workload)
+        self.preemptors[uid] = record.key if record else workload.rpartition(":")[2]
+
+    def was_evicted(self, controller: Controller) -> bool:
+        """Tell whether a pod of a controller was evicted."""
+        return any(e.workload is not None and controller in e.workload.controllers for e in self.evictions)
+
+    def usage_changed(self, pod: Pod, sign: int) -> None:
+        """Count what a bound pod holds, or gives back."""
+        self._used["gpus"] += sign * gpus_of(pod.requests)
+        self._used["millicores"] += sign * pod.requests.get("cpu", 0)
+
+    def take_sample(self) -> None:
+        """Keep what is in use now, if that has changed."""
+        used, total = self._used, self._total
+        values = (used["gpus"], total["gpus"], used["millicores"], total["millicores"], len(self._waiting))
+        sample = Sample(self._clock.elapsed, *values)
+        if self.samples and self.samples[-1].seconds == sample.seconds:
+            self.samples.pop()
+        if not self.samples or _values(self.samples[-1]) != values:
+            self.samples.append(sample)
+
+    def _workload_of(self, sim: SimPod) -> WorkloadRecord:
+        return self._workload(workload_of(sim))
+
+    def _workload(self, owner: Owner) -> WorkloadRecord:
+        record = self.workloads.get(owner)
+        if record is None:
+            record = self.workloads[owner] = WorkloadRecord(owner, self._clock())
+        return record
+
+    def _happen(self, what: str, record: WorkloadRecord, text: str = "") -> None:
+        nodes = tuple(sorted({life.pod.node_name for life in record.placed}))
+        self.happenings.append(Happening(self._clock(), what, record, text, nodes))
+
+
+def workload_of(sim: SimPod) -> Owner:
+    """Return the workload that a pod belongs to."""
+    root = sim.root or Owner("Pod", sim.pod.namespace, sim.pod.name)
+    key = gang_key_of(sim.pod)
+    return Owner(POD_GROUP, key.namespace, key.name) if key else root
+
+
+def owner_of(labels: dict[str, str], namespace: str, root: Owner) -> Owner:
+    """Return the workload that pods with these labels belong to."""
+    name = labels.get(GROUP_LABEL) or labels.get(COSCHEDULING_LABEL)
+    return Owner(POD_GROUP, namespace, name) if name else root
+
+
+def _values(sample: Sample) -> tuple[int, ...]:
+    return sample.gpus, sample.gpus_total, sample.millicores, sample.millicores_total, sample.waiting_pods

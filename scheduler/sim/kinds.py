@@ -1,0 +1,214 @@
+"""The kinds that a simulation reads, and one document of such a kind turned into a checked wire object.
+
+For the loader.  It stops at what one object can tell; what needs others (priority classes, owners) is the loader's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from scheduler.model.api import ApiBudget, ApiNode, ApiPod, ApiPodGroup, ApiPriorityClass
+from scheduler.model.gang import PREFIX
+from scheduler.topology import NODE_TOPOLOGY_ANNOTATION, TopologyError, parse_node_topology
+
+from .checks import (
+    meta_problems,
+    one_of,
+    pod_problems,
+    quantity_problems,
+    selector_problems,
+    taint_problems,
+    time_problems,
+)
+from .defaults import HIGHEST_USER_PRIORITY
+from .objects import ApiJob, ApiReplicas
+from .schema import type_problems, without_nulls
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .checks import Found
+    from .manifests import Document, Problem
+
+WireObject = ApiNode | ApiPod | ApiPodGroup | ApiPriorityClass | ApiBudget | ApiJob | ApiReplicas
+
+
+class Kind(NamedTuple):
+    """A kind that is read."""
+
+    group: str
+    kind: str
+    version: str
+    wire_type: type
+    is_namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """The apiVersion that is read."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+
+KINDS = (
+    Kind("", "Node", "v1", ApiNode, is_namespaced=False),
+    Kind("", "Pod", "v1", ApiPod),
+    Kind("scheduling.k8s.io", "PriorityClass", "v1", ApiPriorityClass, is_namespaced=False),
+    Kind(PREFIX, "PodGroup", "v1alpha1", ApiPodGroup),
+    Kind("scheduling.x-k8s.io", "PodGroup", "v1alpha1", ApiPodGroup),
+    Kind("policy", "PodDisruptionBudget", "v1", ApiBudget),
+    Kind("batch", "Job", "v1", ApiJob),
+    Kind("apps", "ReplicaSet", "v1", ApiReplicas),
+    Kind("apps", "Deployment", "v1", ApiReplicas),
+    Kind("apps", "StatefulSet", "v1", ApiReplicas),
+)
+_KINDS = {(kind.group, kind.kind): kind for kind in KINDS}
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A checked object, with the document it came from."""
+
+    kind: Kind
+    document: Document
+    api: WireObject
+
+
+def kind_of(document: Document) -> Kind | None:
+    """Return the kind of a document, or None if it is not read."""
+    group = document.api_version.rpartition("/")[0]
+    return _KINDS.get((group, document.kind))
+
+
+def load_document(document: Document, kind: Kind) -> tuple[Loaded | None, list[Problem]]:
+    """Return the object of a document, or all that is wrong with it."""
+    if document.api_version != kind.api_version:
+        text = f"{document.api_version} is not read; allowed: {kind.api_version}"
+        return None, [document.problem("apiVersion", text)]
+    body = without_nulls(document.body)
+    found = list(type_problems(body, kind.wire_type))
+    if not found:
+        api: WireObject = msgspec.convert(body, kind.wire_type)
+        found = [*_problems(api, body, kind)]
+        if not found:
+            return Loaded(kind, document, api), []
+    return None, [document.problem(path, text) for path, text in found]
+
+
+def _problems(api: WireObject, body: dict[str, Any], kind: Kind) -> Iterator[Found]:
+    """Yield what the API server would refuse."""
+    generates = kind.kind in ("Pod", "Job") and bool(body.get("metadata", {}).get("generateName"))
+    yield from meta_problems(api.metadata, "metadata", needs_name=not generates)
+    match api:
+        case ApiPod():
+            yield from pod_problems(api.spec, "spec")
+            yield from time_problems(api.status.start_time, "status.startTime")
+        case ApiNode():
+            yield from _node_problems(api)
+        case ApiPriorityClass():
+            yield from _class_problems(api)
+        case ApiPodGroup():
+            yield from _group_problems(api, body)
+        case ApiBudget():
+            yield from _budget_problems(api)
+        case ApiJob():
+            yield from _job_problems(api, body)
+        case ApiReplicas():
+            yield from _replicas_problems(api, body, kind)
+
+
+def _node_problems(api: ApiNode) -> Iterator[Found]:
+    yield from quantity_problems(api.status.allocatable, "status.allocatable")
+    yield from quantity_problems(api.status.capacity, "status.capacity")
+    if not (api.status.allocatable or api.status.capacity):
+        yield "status.allocatable", "is missing; allowed: at least cpu, memory and pods, or nothing ever fits the node"
+    yield from taint_problems(api.spec.taints, "spec.taints")
+    text = (api.metadata.annotations or {}).get(NODE_TOPOLOGY_ANNOTATION)
+    try:
+        if text is not None:
+            parse_node_topology(text)
+    except TopologyError as error:
+        said = str(error).removeprefix(f"annotation {NODE_TOPOLOGY_ANNOTATION}: ")
+        yield f"metadata.annotations[{NODE_TOPOLOGY_ANNOTATION}]", said
+
+
+def _class_problems(api: ApiPriorityClass) -> Iterator[Found]:
+    if api.value > HIGHEST_USER_PRIORITY and not api.metadata.name.startswith("system-"):
+        yield "value", f"{api.value} is too high; allowed: up to {HIGHEST_USER_PRIORITY}"
+    if api.preemption_policy is not None:
+        yield from one_of(api.preemption_policy, ("PreemptLowerPriority", "Never"), "preemptionPolicy")
+
+
+def _group_problems(api: ApiPodGroup, body: dict[str, Any]) -> Iterator[Found]:
+    if api.spec.min_member < 1:
+        yield "spec.minMember", f"{api.spec.min_member} is out of range; allowed: whole numbers from 1"
+    timeout = api.spec.schedule_timeout_seconds
+    if timeout is not None and timeout < 1:
+        yield "spec.scheduleTimeoutSeconds", f"{timeout} is out of range; allowed: seconds from 1"
+    yield from quantity_problems(api.spec.min_resources, "spec.minResources")
+    known = msgspec.structs.fields(type(api.spec))
+    for key in body.get("spec", {}):
+        if key not in {field.encode_name for field in known}:
+            yield f"spec.{key}", f"is unknown; allowed: {', '.join(field.encode_name for field in known)}"
+
+
+def _budget_problems(api: ApiBudget) -> Iterator[Found]:
+    yield from selector_problems(api.spec.selector, "spec.selector")
+    bounds = {"minAvailable": api.spec.min_available, "maxUnavailable": api.spec.max_unavailable}
+    if all(bound is not None for bound in bounds.values()):
+        yield "spec", "minAvailable and maxUnavailable exclude each other; allowed: one of them"
+    for key, bound in bounds.items():
+        if isinstance(bound, str) and not (bound.endswith("%") and bound[:-1].isdigit()):
+            yield f"spec.{key}", f"{bound!r} is no share; allowed: a whole number, or a percentage such as '50%'"
+        elif isinstance(bound, int) and bound < 0:
+            yield f"spec.{key}", f"{bound} is out of range; allowed: whole numbers from 0"
+
+
+def _job_problems(api: ApiJob, body: dict[str, Any]) -> Iterator[Found]:
+    spec = api.spec
+    for key, count in (
+        ("parallelism", spec.parallelism),
+        ("completions", spec.completions),
+        ("backoffLimit", spec.backoff_limit),
+        ("activeDeadlineSeconds", spec.active_deadline_seconds),
+    ):
+        if count is not None and count < 0:
+            yield f"spec.{key}", f"{count} is out of range; allowed: whole numbers from 0"
+    yield from one_of(spec.completion_mode, ("NonIndexed", "Indexed"), "spec.completionMode")
+    if spec.completion_mode == "Indexed" and spec.completions is None:
+        yield "spec.completions", "is missing; allowed: a whole number, with completionMode Indexed"
+    policy = body.get("spec", {}).get("template", {}).get("spec", {}).get("restartPolicy")
+    if policy not in ("Never", "OnFailure"):
+        said = "is missing" if policy is None else f"{policy!r} is not allowed in a Job"
+        yield "spec.template.spec.restartPolicy", f"{said}; allowed: Never, OnFailure"
+    if spec.pod_failure_policy is not None and policy != "Never":
+        yield "spec.podFailurePolicy", f"goes with restartPolicy Never only, not {policy}"
+    for index, rule in enumerate((spec.pod_failure_policy.rules if spec.pod_failure_policy else None) or ()):
+        allowed = ("Ignore", "Count", "FailJob", "FailIndex")
+        yield from one_of(rule.action, allowed, f"spec.podFailurePolicy.rules[{index}].action")
+    yield from _template_problems(api)
+
+
+def _replicas_problems(api: ApiReplicas, body: dict[str, Any], kind: Kind) -> Iterator[Found]:
+    if api.spec.replicas < 0:
+        yield "spec.replicas", f"{api.spec.replicas} is out of range; allowed: whole numbers from 0"
+    if kind.kind == "StatefulSet":
+        yield from one_of(api.spec.pod_management_policy, ("OrderedReady", "Parallel"), "spec.podManagementPolicy")
+    selector = body.get("spec", {}).get("selector")
+    if not isinstance(selector, dict) or not selector:
+        yield "spec.selector", "is missing; allowed: a label selector that matches the labels of spec.template"
+    else:
+        labels = api.spec.template.metadata.labels or {}
+        wanted = selector.get("matchLabels", {})
+        if isinstance(wanted, dict) and any(labels.get(key) != value for key, value in wanted.items()):
+            yield "spec.selector", "does not match the labels of spec.template; allowed: labels that the template has"
+    yield from _template_problems(api)
+
+
+def _template_problems(api: ApiJob | ApiReplicas) -> Iterator[Found]:
+    template = api.spec.template
+    yield from meta_problems(template.metadata, "spec.template.metadata", needs_name=False)
+    yield from pod_problems(template.spec, "spec.template.spec")
+    if template.spec.node_name:
+        yield "spec.template.spec.nodeName", "is not simulated in a template; allowed: a nodeSelector"

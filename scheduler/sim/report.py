@@ -1,0 +1,177 @@
+"""The report of a simulation for a terminal or a log: tables and plain lines.
+
+For the command line.  It says, for each workload, how long it waited, where it ran and on what; who had to go for whom; what
+still waits and why; and how much of the cluster was in use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from .words import count, duration, percent, short_names, sparkline
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import Console
+
+    from .history import Happening
+    from .outcome import EvictionOutcome, Outcome, WorkloadOutcome
+
+PHASE_STYLES = {
+    "Running": "cyan",
+    "Succeeded": "green",
+    "Failed": "red",
+    "Evicted": "red",
+    "Pending": "yellow",
+    "Suspended": "dim",
+}
+_SPARKS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """Whom a workload drove out of the cluster at one moment."""
+
+    seconds: float
+    preempted_for: str
+    victim: str
+    pods: int
+    gpus: int
+    nodes: tuple[str, ...]
+
+
+def preemptions_of(evictions: Sequence[EvictionOutcome]) -> Iterator[Preemption]:
+    """Draw the evictions of one workload for another at one moment together."""
+
+    def key(eviction: EvictionOutcome) -> tuple[float, str, str]:
+        return eviction.seconds, eviction.preempted_for, eviction.workload
+
+    for (seconds, preempted_for, victim), group in groupby(sorted(evictions, key=key), key=key):
+        pods = list(group)
+        nodes = tuple(sorted({pod.node for pod in pods}))
+        yield Preemption(seconds, preempted_for, victim, len(pods), sum(pod.gpus for pod in pods), nodes)
+
+
+def print_report(outcome: Outcome, console: Console) -> None:
+    """Write the whole report."""
+    console.print(_summary(outcome))
+    console.print()
+    console.print(_workload_table(outcome.workloads))
+    preemptions = list(preemptions_of(outcome.evictions))
+    if preemptions:
+        console.print("[bold]Preemption[/bold]")
+        for preemption in preemptions:
+            console.print(_preemption_line(preemption), highlight=False)
+        console.print()
+    _print_unfit(outcome, console)
+    _print_use(outcome, console)
+    for note in outcome.notes:
+        console.print(f"[dim]note: {escape(note)}[/dim]", highlight=False)
+
+
+def _summary(outcome: Outcome) -> str:
+    gpus = max((sample.gpus_total for sample in outcome.samples), default=0)
+    cut = ", cut there" if outcome.is_cut else ""
+    return (
+        f"[bold]{count(len(outcome.workloads), 'workload')}[/bold] on {count(len(outcome.nodes), 'node')} "
+        f"with {count(gpus, 'GPU')}; {duration(outcome.end_seconds)} simulated{cut}"
+    )
+
+
+def _workload_table(workloads: Sequence[WorkloadOutcome]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for name, justify in (
+        ("workload", "left"), ("kind", "left"), ("phase", "left"), ("submitted", "right"), ("wait", "right"),
+        ("finished", "right"), ("GPUs", "right"), ("NVLink GB/s", "right"), ("evicted", "right"), ("nodes", "left"),
+    ):  # fmt: skip
+        table.add_column(name, justify=justify, overflow="fold", no_wrap=name != "nodes")  # type: ignore[arg-type]
+    for workload in workloads:
+        style = PHASE_STYLES.get(workload.phase, "")
+        table.add_row(
+            escape(workload.key),
+            workload.kind,
+            f"[{style}]{workload.phase}[/{style}]" if style else workload.phase,
+            duration(workload.submitted),
+            "-" if workload.wait_seconds is None else duration(workload.wait_seconds),
+            "-" if workload.finished is None else duration(workload.finished),
+            str(workload.gpus) if workload.gpus else "-",
+            bandwidth_text(workload),
+            str(workload.evicted) if workload.evicted else "-",
+            escape(short_names(workload.nodes)),
+        )
+    return table
+
+
+def bandwidth_text(workload: WorkloadOutcome) -> str:
+    """Return the bandwidth of the pod that has it worst, and what it is of the best."""
+    if workload.bandwidth_gbps is None:
+        return "-"
+    return f"{workload.bandwidth_gbps} ({workload.bandwidth_percent}%)"
+
+
+def _preemption_line(preemption: Preemption) -> str:
+    held = f"{count(preemption.pods, 'pod')}, {count(preemption.gpus, 'GPU')}"
+    reason = f" for [bold]{escape(preemption.preempted_for)}[/bold]" if preemption.preempted_for else ""
+    where = escape(short_names(preemption.nodes))
+    return f"  {duration(preemption.seconds):>7}  {escape(preemption.victim)} had to go{reason} ({held} on {where})"
+
+
+def _print_unfit(outcome: Outcome, console: Console) -> None:
+    if not outcome.unfit:
+        console.print("[green]Nothing waits.[/green]\n")
+        return
+    console.print("[bold]Still waiting[/bold]")
+    for workload in outcome.unfit:
+        asked = f"{count(workload.waiting, 'pod')}, {count(workload.gpus, 'GPU')}"
+        since = f"since {duration(workload.submitted)}"
+        console.print(f"  [yellow]{escape(workload.key)}[/yellow] {since} ({asked})", highlight=False)
+        console.print(f"    {escape(workload.reason or 'no reason was given')}", highlight=False)
+    console.print()
+
+
+def _print_use(outcome: Outcome, console: Console) -> None:
+    console.print("[bold]In use[/bold]")
+    for name, used in (("GPUs", "gpus"), ("CPU", "millicores")):
+        total = f"{used}_total"
+        shares = shares_over_time(outcome, used, _SPARKS)
+        if not any(getattr(sample, total) for sample in outcome.samples):
+            continue
+        line = f"{sparkline(shares)}  " if (console.encoding or "").lower().startswith("utf") else ""
+        mean, peak = percent(outcome.mean_share(used, total)), percent(outcome.peak_share(used, total))
+        console.print(f"  {name:<5} {line}mean {mean}, peak {peak}", highlight=False)
+
+
+def shares_over_time(outcome: Outcome, used: str, parts: int) -> list[float]:
+    """Return the share in use at so many moments, evenly spread over the simulation."""
+    samples = outcome.samples
+    if not samples:
+        return []
+    shares, position = [], 0
+    for part in range(parts):
+        moment = outcome.end_seconds * part / max(1, parts - 1)
+        while position + 1 < len(samples) and samples[position + 1].seconds <= moment:
+            position += 1
+        total = getattr(samples[position], f"{used}_total")
+        shares.append(getattr(samples[position], used) / total if total else 0.0)
+    return shares
+
+
+def happening_line(happening: Happening, start: float) -> str:
+    """Return something that happened as a plain line."""
+    record = happening.workload
+    text = {
+        "submitted": f"was submitted: {record.owner.kind}, {count(record.needed, 'pod')} at once",
+        "started": f"started after {duration(happening.moment - record.submitted)} on {short_names(happening.nodes)}",
+        "restarted": f"runs again, on {short_names(happening.nodes)}",
+        "finished": "finished",
+        "failed": f"failed: {happening.text}" if happening.text else "failed",
+        "evicted": f"had to go for {happening.text}" if happening.text else "was evicted",
+    }[happening.what]
+    return f"{duration(happening.moment - start):>8}  {record.key} {text}"

@@ -1,0 +1,233 @@
+"""ClusterState: the live truth about nodes, pods and groups, with the placements that are only assumed so far.
+
+For the engine, which feeds it inputs and takes snapshots.  It counts the pods of every scheduler.
+
+| pod is | counts on its node | leaves that state by |
+|---|---|---|
+| pending | no | `assume`, `set_pod` with a node, `remove_pod` |
+| assumed | yes | `set_pod` with a node (confirmed), `forget`, `remove_pod` |
+| assigned, also terminating | yes | `set_pod` with a terminal phase, `remove_pod` |
+| terminal | no | `remove_pod` |
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scheduler.model import gang_key_of
+
+from .snapshot import Row, Snapshot
+
+if TYPE_CHECKING:
+    from scheduler.model import Budget, Gang, GangKey, Node, Pod, PriorityClass
+
+
+class ClusterState:
+    """Everything that is known of the cluster. Fields are to be read; only methods change them."""
+
+    def __init__(self) -> None:
+        """Start with an empty cluster."""
+        #: Node name to node.
+        self.nodes: dict[str, Node] = {}
+        #: Pod uid to pod: pending ones of ours, and assigned ones of everybody.
+        self.pods: dict[str, Pod] = {}
+        #: Pod uid to the node that it is assumed on.
+        self.assumed: dict[str, str] = {}
+        #: Pod uid to the node where room is kept for it.
+        self.nominations: dict[str, str] = {}
+        self.gangs: dict[GangKey, Gang] = {}
+        self.priority_classes: dict[str, PriorityClass] = {}
+        #: (namespace, name) to budget.
+        self.budgets: dict[tuple[str, str], Budget] = {}
+        #: Grows with every change that a snapshot would show.
+        self.generation = 0
+        self._placed: dict[str, str] = {}
+        self._uids_on: dict[str, dict[str, None]] = {}
+        self._nominated_on: dict[str, dict[str, None]] = {}
+        self._members: dict[GangKey, dict[str, None]] = {}
+        self._rows: dict[str, Row] = {}
+        self._dirty: set[str] = set()
+        self._nodes_changed = False
+        self._snapshot = Snapshot()
+
+    def set_node(self, node: Node) -> Node | None:
+        """Add or change a node; return the former object (the same one if nothing changed)."""
+        former = self.nodes.get(node.name)
+        if former == node:
+            return former
+        self.nodes[node.name] = node
+        row = Row(node)
+        for uid in self._uids_on.get(node.name, ()):
+            row.add(self.pods[uid])
+        self._rows[node.name] = row
+        self._touch(node.name)
+        self._nodes_changed = True
+        return former
+
+    def remove_node(self, name: str) -> bool:
+        """Forget a node; its pods stay known, as the API server still has them."""
+        if self.nodes.pop(name, None) is None:
+            return False
+        del self._rows[name]
+        self._touch(name)
+        self._nodes_changed = True
+        return True
+
+    def set_pod(self, pod: Pod) -> bool:
+        """Add or change a pod; return whether anything changed. A stale pending view of an assigned pod is ignored."""
+        former = self.pods.get(pod.uid)
+        if former == pod or (former is not None and former.node_name and not pod.node_name):
+            return False
+        self.pods[pod.uid] = pod
+        if pod.node_name:
+            self.assumed.pop(pod.uid, None)
+            self.nominate(pod.uid, "")
+        elif pod.nominated_node_name != (former.nominated_node_name if former else ""):
+            self.nominate(pod.uid, pod.nominated_node_name)
+        key = gang_key_of(pod)
+        former_key = gang_key_of(former) if former else None
+        if former_key != key and former_key is not None:
+            self._leave(former_key, pod.uid)
+        if key is not None:
+            self._members.setdefault(key, {})[pod.uid] = None
+        self._count(pod.uid)
+        return True
+
+    def remove_pod(self, uid: str) -> Pod | None:
+        """Forget a pod; return what was known of it."""
+        pod = self.pods.get(uid)
+        if pod is None:
+            return None
+        self.assumed.pop(uid, None)
+        self.nominate(uid, "")
+        del self.pods[uid]
+        self._count(uid)
+        if (key := gang_key_of(pod)) is not None:
+            self._leave(key, uid)
+        return pod
+
+    def assume(self, uid: str, node_name: str) -> None:
+        """Count a pending pod on a node, ahead of its binding. `forget` is the inverse."""
+        self.assumed[uid] = node_name
+        self._count(uid)
+
+    def forget(self, uid: str) -> None:
+        """Take an assumption back."""
+        if self.assumed.pop(uid, None) is not None:
+            self._count(uid)
+
+    def nominate(self, uid: str, node_name: str) -> None:
+        """Keep room for a pod on a node; the empty name takes it back."""
+        former = self.nominations.pop(uid, None)
+        if former is not None:
+            on_former = self._nominated_on[former]
+            on_former.pop(uid, None)
+            if not on_former:
+                del self._nominated_on[former]
+        if node_name:
+            self.nominations[uid] = node_name
+            self._nominated_on.setdefault(node_name, {})[uid] = None
+
+    def node_of(self, uid: str) -> str | None:
+        """Return the node that a pod is assigned to or assumed on."""
+        pod = self.pods.get(uid)
+        return (pod.node_name or self.assumed.get(uid)) if pod else None
+
+    def nominated_on(self, node_name: str) -> list[Pod]:
+        """Return the pods nominated to a node and not yet assumed, most important first."""
+        uids = self._nominated_on.get(node_name)
+        if not uids:
+            return []
+        pods = [self.pods[uid] for uid in uids if uid in self.pods and uid not in self.assumed]
+        return sorted(pods, key=lambda pod: (-pod.priority, pod.created, pod.uid))
+
+    def nominated_nodes(self) -> list[str]:
+        """Return the nodes that someone is nominated to, sorted."""
+        return sorted(self._nominated_on)
+
+    def members(self, key: GangKey) -> list[Pod]:
+        """Return all known pods of a gang, in whatever state, in the order in which they were seen."""
+        return [self.pods[uid] for uid in self._members.get(key, ())]
+
+    def member_count(self, key: GangKey) -> int:
+        """Return how many pods of a gang are known, in whatever state."""
+        return len(self._members.get(key, ()))
+
+    def snapshot(self) -> Snapshot:
+        """Return the frozen view, brought up to date: O(changed nodes), or O(nodes) if a node object changed.
+
+        It is one object: whoever placed pods on it must have undone that before.
+        """
+        snapshot = self._snapshot
+        if self._nodes_changed:
+            old = {row.node.name: row for row in snapshot.all_rows}
+            rows = [
+                self._rows[name].copy() if name in self._dirty or name not in old else old[name]
+                for name in sorted(self._rows)
+            ]
+            snapshot.replace_rows(rows, nodes_changed=True)
+            self._nodes_changed = False
+        else:
+            for name in self._dirty:
+                if name in self._rows:
+                    snapshot.replace_row(snapshot.row_of[name], self._rows[name].copy())
+        self._dirty.clear()
+        snapshot.generation = self.generation
+        return snapshot
+
+    def view(self, name: str) -> Row | None:
+        """Return the live record of a node, to be read only."""
+        return self._rows.get(name)
+
+    def validate(self) -> list[str]:
+        """Compare with a state rebuilt from scratch; return the differences as sentences, none if all is well."""
+        fresh = ClusterState()
+        for node in self.nodes.values():
+            fresh.set_node(node)
+        for pod in self.pods.values():
+            fresh.set_pod(pod)
+        for uid, name in self.assumed.items():
+            fresh.assume(uid, name)
+        problems = []
+        if fresh.nodes.keys() != self._rows.keys():
+            problems.append(f"rows {sorted(self._rows)} instead of {sorted(fresh.nodes)}")
+        for name, row in fresh._rows.items():
+            mine = self._rows.get(name)
+            if mine and mine.contents() != row.contents():
+                problems.append(f"node {name}: {mine.contents()}, rebuilt {row.contents()}")
+        for key, uids in fresh._members.items():
+            if set(self._members.get(key, ())) != set(uids):
+                problems.append(f"gang {key}: members {sorted(self._members.get(key, ()))}, rebuilt {sorted(uids)}")
+        problems += [f"assumed pod {uid} is assigned" for uid in self.assumed if self.pods[uid].node_name]
+        return problems
+
+    def _count(self, uid: str) -> None:
+        """Bring one pod's place in the rows in line with what is known of it."""
+        pod = self.pods.get(uid)
+        target = (pod.node_name or self.assumed.get(uid, "")) if pod and not pod.is_terminal else ""
+        former = self._placed.get(uid, "")
+        if former and former != target:
+            on_former = self._uids_on[former]
+            del on_former[uid]
+            if not on_former:
+                del self._uids_on[former]
+            del self._placed[uid]
+            if former in self._rows:
+                self._rows[former].drop(uid)
+            self._touch(former)
+        if target and pod is not None:
+            self._placed[uid] = target
+            self._uids_on.setdefault(target, {})[uid] = None
+            if target in self._rows:
+                self._rows[target].put(pod)
+            self._touch(target)
+
+    def _touch(self, node_name: str) -> None:
+        self._dirty.add(node_name)
+        self.generation += 1
+
+    def _leave(self, key: GangKey, uid: str) -> None:
+        members = self._members.get(key, {})
+        members.pop(uid, None)
+        if not members:
+            self._members.pop(key, None)

@@ -1,0 +1,139 @@
+"""Which GPUs a pod should get: the best set of k free GPUs of a machine, what it is worth, and what it costs the next pod.
+
+One `GpuSetTable` serves all nodes of a machine type; `table_of` keeps it. A mask has bit i set for GPU i. "The bandwidth of a
+set" is defined in `graph`.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .besteffort import BestEffortPolicy, pair_scores
+from .graph import Machine, TopologyError, gpus_of_mask
+from .setsearch import MAX_TABLED_GPUS, GrownSearch, SetSearch, TabledSearch, UniformSearch
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_NEXT_SIZES = (2, 4, 8, 16, 32)
+"""Sizes that later pods are expected to ask for: powers of two, as parallel training does."""
+
+_MAX_KEPT_ANSWERS = 16_384
+"""Answers kept for one machine type; 8 GPUs have 1,024 questions in all."""
+
+
+@dataclass(frozen=True)
+class GpuSet:
+    """A set of GPUs of one machine; `is_connected`: NVLink leads from each to each inside the set, a single GPU included."""
+
+    mask: int
+    gpus: tuple[int, ...]
+    bandwidth_gbps: int
+    is_connected: bool
+
+
+class GpuSetTable:
+    """Answers about GPU sets of one machine type; pure, and it remembers its answers."""
+
+    def __init__(self, machine: Machine) -> None:
+        """Choose the search by the machine; tables for a size are built when it is first asked."""
+        self.machine = machine
+        self._search = _search_of(machine.pair_weights)
+        self._policy = BestEffortPolicy(pair_scores(machine))
+        self._peers = [sum(1 << int(p) for p in np.flatnonzero(row)) for row in machine.nvlink_gbps]
+        self._kept: OrderedDict[tuple[int, int], GpuSet] = OrderedDict()
+
+    def best(self, free_mask: int, k: int) -> GpuSet | None:
+        """Return the best set of k free GPUs, or None when fewer are free.
+
+        Chosen by bandwidth, then by what it leaves behind: the bandwidths of the heaviest sets of 2, 4, 8, … and k GPUs among
+        the rest; then by PCIe closeness, its own and theirs; then by the lowest indices. So one GPU is taken where the rest
+        loses least. The first answer costs what `setsearch` says, later ones O(1). Raises
+        TopologyError for a mask outside the machine or k < 0.
+        """
+        kept = self._kept.get((free_mask, k))
+        if kept is not None:
+            return kept
+        self._check(free_mask, k)
+        if k > free_mask.bit_count():
+            return None
+        if len(self._kept) >= _MAX_KEPT_ANSWERS:
+            self._kept.popitem(last=False)
+        mask = self._search.choose(free_mask, k, sorted({*_NEXT_SIZES, k})) if k else 0
+        best = self._kept[free_mask, k] = self._set_of(mask)
+        return best
+
+    def quality(self, free_mask: int, k: int) -> int:
+        """Return the bandwidth of the best set as a percentage, rounded down, of the best on an empty machine.
+
+        It is 100 where no set of k has NVLink at all (k = 1, PCIe-only machines), and 0 when fewer than k GPUs are free.
+        """
+        best = self.best(free_mask, k)
+        ideal = self.best(self.machine.all_gpus, k)
+        if best is None or ideal is None:
+            return 0
+        return 100 * best.bandwidth_gbps // ideal.bandwidth_gbps if ideal.bandwidth_gbps else 100
+
+    def harm(self, free_mask: int, k: int) -> int:
+        """Return how much of what later pods could get is lost by taking the best set: a percentage, rounded down.
+
+        Measured over the heaviest sets of 2, 4, 8, … free GPUs before and after; 0 when nothing is lost or nothing fits. It
+        tells nodes apart for which `quality` is the same: an odd free GPU is cheap, breaking a free quartet is dear.
+        """
+        best = self.best(free_mask, k)
+        before = self._worth(free_mask)
+        if best is None or before == 0:
+            return 0
+        return 100 * (before - self._worth(free_mask & ~best.mask)) // before
+
+    def best_effort(self, free_mask: int, k: int) -> GpuSet | None:
+        """Return the set that NVIDIA's device plugin would hand out (`besteffort`), or None when fewer than k are free."""
+        self._check(free_mask, k)
+        mask = self._policy.pick(free_mask, k)
+        return None if mask is None else self._set_of(mask)
+
+    def _check(self, free: int, k: int) -> None:
+        if not 0 <= free <= self.machine.all_gpus or k < 0:
+            raise TopologyError(
+                f"free mask {free:#x}, k {k}: allowed are masks from 0 to {self.machine.all_gpus:#x}, k from 0"
+            )
+
+    def _worth(self, free: int) -> int:
+        """Sum the heaviest sets of each next size that fits into the free GPUs."""
+        return sum(self._search.heaviest(free, size) for size in _NEXT_SIZES if size <= free.bit_count())
+
+    def _set_of(self, mask: int) -> GpuSet:
+        gpus = gpus_of_mask(mask)
+        bandwidth = int(self.machine.nvlink_gbps[np.ix_(gpus, gpus)].sum()) // 2 if gpus else 0
+        return GpuSet(mask, gpus, bandwidth, self._is_connected(mask))
+
+    def _is_connected(self, mask: int) -> bool:
+        """Spread from the lowest GPU over NVLink inside the mask; the empty set is connected."""
+        reached, frontier = 0, mask & -mask
+        while frontier:
+            reached |= frontier
+            peers = 0
+            for gpu in gpus_of_mask(frontier):
+                peers |= self._peers[gpu]
+            frontier = peers & mask & ~reached
+        return reached == mask
+
+
+def _search_of(pair_weights: NDArray[np.int64]) -> SetSearch:
+    """Return the cheapest search that is right for these weights."""
+    count = len(pair_weights)
+    off_diagonal = pair_weights[~np.eye(count, dtype=bool)]
+    if count == 1 or (off_diagonal == off_diagonal[0]).all():
+        return UniformSearch(int(off_diagonal[0]) if count > 1 else 0)
+    return TabledSearch(pair_weights) if count <= MAX_TABLED_GPUS else GrownSearch(pair_weights)
+
+
+@lru_cache(maxsize=256)
+def table_of(machine: Machine) -> GpuSetTable:
+    """Return the table of a machine type; equal machines share one."""
+    return GpuSetTable(machine)

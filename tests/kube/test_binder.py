@@ -1,0 +1,337 @@
+"""Binder and writers: every binding gets one certain answer; statuses are written once and in order."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from scheduler.engine.inputs import BindingFailed, BindingSucceeded, EvictionFailed, Input
+from scheduler.framework.effects import (
+    BindPod,
+    Effect,
+    EmitEvent,
+    EvictPod,
+    NominatePod,
+    ObjectRef,
+    PodRef,
+    SetGangStatus,
+    SetPodScheduled,
+)
+from scheduler.kube.binder import Binder
+from scheduler.kube.writer import GangWriter, PodWriter
+from tests.builders import a_pod
+from tests.kube.scripted import GROUPS, PODS, Answer, ScriptedServer
+
+if TYPE_CHECKING:
+    from scheduler.kube.client import Client
+    from scheduler.model import Pod
+    from tests.kube.conftest import Naps
+
+POD = "/api/v1/namespaces/default/pods/p"
+REF = PodRef("default", "p", "uid-p")
+BIND = BindPod(REF, "n", {"scheduling.ai-scheduler.io/rank": "3"})
+
+
+class World:
+    """A binder with what it says."""
+
+    def __init__(self, client: Client, naps: Naps) -> None:
+        """Wire it."""
+        self.said: list[Input] = []
+        self.events: list[EmitEvent] = []
+        self.bound: list[BindPod] = []
+        self.outcomes: list[tuple[str, str]] = []
+        self.pods: dict[str, Pod] = {}
+        self.has_lease = True
+        self.binder = Binder(
+            PodWriter(client, naps, lambda: self.has_lease, self.pods.get, now=lambda: "2025-01-01T00:00:00Z"),
+            GangWriter(client, now=lambda: "2025-01-01T00:00:00Z"),
+            self,
+            self.said.append,
+            may_write=lambda: self.has_lease,
+            on_bound=self.bound.append,
+            on_done=lambda effect, outcome, _: self.outcomes.append((type(effect).__name__, outcome)),
+        )
+
+    def record(self, event: EmitEvent) -> None:
+        """Keep an event."""
+        self.events.append(event)
+
+    async def do(self, *effects: Effect) -> list[Input]:
+        """Carry effects out, wait until all is written, and return what was said."""
+        self.binder.carry_out(effects)
+        async with asyncio.timeout(5.0):
+            while len(self.binder):  # noqa: ASYNC110 - seen from outside
+                await asyncio.sleep(0.001)
+        return self.said
+
+
+@pytest.fixture
+def world(client: Client, naps: Naps) -> World:
+    """A binder on the scripted server."""
+    return World(client, naps)
+
+
+async def test_binds_with_uid_and_annotations(server: ScriptedServer, world: World) -> None:
+    """One request, one answer."""
+    server.put(PODS, a_pod("p").manifest())
+    assert await world.do(BIND) == [BindingSucceeded("uid-p")]
+    pod = server.get(PODS, "p")
+    assert pod is not None
+    assert pod["spec"]["nodeName"] == "n"
+    assert pod["metadata"]["annotations"] == {"scheduling.ai-scheduler.io/rank": "3"}
+    assert server.seen("POST", f"{POD}/binding")[0].body["metadata"]["uid"] == "uid-p"
+    assert world.bound == [BIND]
+
+
+async def test_a_missing_pod_is_gone(world: World) -> None:
+    """404 is final."""
+    (failed,) = await world.do(BIND)
+    assert isinstance(failed, BindingFailed)
+    assert failed.is_gone
+
+
+async def test_a_namesake_is_not_bound(server: ScriptedServer, world: World) -> None:
+    """Another uid under the name means that ours is gone."""
+    server.put(PODS, a_pod("p").uid("other").manifest())
+    (failed,) = await world.do(BIND)
+    assert isinstance(failed, BindingFailed)
+    assert failed.is_gone
+
+
+async def test_a_pod_on_another_node_is_taken(server: ScriptedServer, world: World) -> None:
+    """A foreign scheduler was faster."""
+    server.put(PODS, a_pod("p").on("elsewhere").manifest())
+    (failed,) = await world.do(BIND)
+    assert isinstance(failed, BindingFailed)
+    assert failed.is_taken
+    assert not failed.is_gone
+
+
+async def test_a_conflict_with_our_own_binding_is_success(server: ScriptedServer, world: World) -> None:
+    """The first request was carried out although its answer said otherwise."""
+    server.put(PODS, a_pod("p").on("n").manifest())
+    assert await world.do(BIND) == [BindingSucceeded("uid-p")]
+
+
+@pytest.mark.parametrize("answer", [Answer(cut=True, after_doing_it=True), Answer(500, after_doing_it=True)])
+async def test_a_lost_answer_is_looked_up(server: ScriptedServer, world: World, answer: Answer) -> None:
+    """The binding happened, so it is reported as success."""
+    server.put(PODS, a_pod("p").manifest())
+    server.script("POST", f"{POD}/binding", answer)
+    assert await world.do(BIND) == [BindingSucceeded("uid-p")]
+
+
+async def test_temporary_refusals_are_repeated(server: ScriptedServer, world: World, naps: Naps) -> None:
+    """503, a cut connection that did nothing, and 429 with Retry-After."""
+    server.put(PODS, a_pod("p").manifest())
+    busy = Answer(429, headers={"Retry-After": "3"})
+    server.script("POST", f"{POD}/binding", Answer(503), Answer(cut=True), busy)
+    assert await world.do(BIND) == [BindingSucceeded("uid-p")]
+    assert 3.0 in naps.seconds
+
+
+async def test_a_refusal_for_good_is_reported_with_its_words(server: ScriptedServer, world: World) -> None:
+    """403 is not repeated."""
+    server.script("POST", f"{POD}/binding", Answer(403, "Forbidden", "by policy"))
+    assert await world.do(BIND) == [BindingFailed("uid-p", "by policy")]
+
+
+async def test_an_unknown_outcome_is_looked_up_until_it_is_known(server: ScriptedServer, world: World) -> None:
+    """Reads fail for a while; the pod turns out to be bound."""
+    server.put(PODS, a_pod("p").manifest())
+    server.script("POST", f"{POD}/binding", Answer(cut=True, after_doing_it=True))
+    server.script("GET", POD, *[Answer(cut=True)] * 30)
+    assert await world.do(BIND) == [BindingSucceeded("uid-p")]
+
+
+async def test_without_the_lease_nothing_is_written(server: ScriptedServer, world: World) -> None:
+    """Not even what was asked for before."""
+    server.put(PODS, a_pod("p").manifest())
+    world.has_lease = False
+    await world.do(BIND, SetPodScheduled(REF, "Unschedulable", "no"))
+    assert server.requests == []
+
+
+async def test_a_lease_lost_between_attempts_ends_them(server: ScriptedServer, world: World) -> None:
+    """The retry asks again whether it may."""
+    server.put(PODS, a_pod("p").manifest())
+    server.script("POST", f"{POD}/binding", *[Answer(503)] * 100)
+    world.binder.carry_out([BIND])
+    await server.until(lambda: server.seen("POST", f"{POD}/binding"))
+    world.has_lease = False
+    assert await world.binder.finish(5.0)
+    assert isinstance(world.said[0], BindingFailed)
+
+
+async def test_evicts_with_condition_uid_and_grace(server: ScriptedServer, world: World) -> None:
+    """First the announcement, then the deletion; success is told by the pod's going."""
+    server.put(PODS, a_pod("p").on("n").manifest())
+    assert await world.do(EvictPod(REF, "PreemptionByScheduler", "made room", 7)) == []
+    patch, delete = server.seen("PATCH", f"{POD}/status")[0], server.seen("DELETE", POD)[0]
+    assert server.requests.index(patch) < server.requests.index(delete)
+    condition = patch.body["status"]["conditions"][0]
+    assert (condition["type"], condition["status"], condition["reason"]) == (
+        "DisruptionTarget", "True", "PreemptionByScheduler",
+    )  # fmt: skip
+    assert delete.body["preconditions"] == {"uid": "uid-p"}
+    assert delete.body["gracePeriodSeconds"] == 7
+
+
+async def test_a_failed_announcement_does_not_save_the_victim(server: ScriptedServer, world: World) -> None:
+    """The deletion follows all the same."""
+    server.put(PODS, a_pod("p").on("n").manifest())
+    server.script("PATCH", f"{POD}/status", Answer(403))
+    await world.do(EvictPod(REF, "PreemptionByScheduler", "made room"))
+    assert server.get(PODS, "p") is None
+
+
+async def test_a_victim_that_went_by_itself_is_gone(server: ScriptedServer, world: World) -> None:
+    """404, or a namesake."""
+    (failed,) = await world.do(EvictPod(REF, "PreemptionByScheduler", "made room"))
+    assert isinstance(failed, EvictionFailed)
+    assert failed.is_gone
+    world.said.clear()
+    server.put(PODS, a_pod("p").uid("other").manifest())
+    (failed,) = await world.do(EvictPod(REF, "PreemptionByScheduler", "made room"))
+    assert isinstance(failed, EvictionFailed)
+    assert failed.is_gone
+    assert server.get(PODS, "p") is not None
+
+
+async def test_a_forbidden_deletion_is_reported(server: ScriptedServer, world: World) -> None:
+    """The engine must know that no room comes."""
+    server.put(PODS, a_pod("p").on("n").manifest())
+    server.script("DELETE", POD, Answer(403, "Forbidden", "protected"))
+    assert await world.do(EvictPod(REF, "PreemptionByScheduler", "x")) == [EvictionFailed("uid-p", "protected")]
+
+
+async def test_the_same_condition_is_written_once(server: ScriptedServer, world: World) -> None:
+    """Twice the same is one patch; its transition time stays with a new message."""
+    server.put(PODS, a_pod("p").manifest())
+    await world.do(SetPodScheduled(REF, "Unschedulable", "no room"))
+    await world.do(SetPodScheduled(REF, "Unschedulable", "no room"))
+    await world.do(SetPodScheduled(REF, "Unschedulable", "still no room"))
+    patches = server.seen("PATCH", f"{POD}/status")
+    assert [p.body["status"]["conditions"][0]["message"] for p in patches] == ["no room", "still no room"]
+    assert ["lastTransitionTime" in p.body["status"]["conditions"][0] for p in patches] == [True, False]
+    assert world.outcomes == [("SetPodScheduled", o) for o in ("done", "skipped", "done")]
+
+
+async def test_what_is_on_the_pod_already_is_not_written(server: ScriptedServer, world: World) -> None:
+    """After a restart the engine asks for what the last leader wrote."""
+    world.pods["uid-p"] = a_pod("p").condition("PodScheduled", "False", "Unschedulable").build()
+    await world.do(SetPodScheduled(REF, "Unschedulable", ""))
+    assert server.requests == []
+
+
+async def test_nominations_are_written_and_cleared(server: ScriptedServer, world: World) -> None:
+    """The empty name removes the field; clearing nothing is no request."""
+    server.put(PODS, a_pod("p").manifest())
+    await world.do(NominatePod(REF, ""))
+    await world.do(NominatePod(REF, "n"))
+    await world.do(NominatePod(REF, "n"))
+    pod = server.get(PODS, "p")
+    assert pod is not None
+    assert pod["status"]["nominatedNodeName"] == "n"
+    await world.do(NominatePod(REF, ""))
+    pod = server.get(PODS, "p")
+    assert pod is not None
+    assert "nominatedNodeName" not in pod["status"]
+    assert len(server.seen("PATCH", f"{POD}/status")) == 2
+
+
+async def test_a_binding_makes_unsent_statuses_moot(server: ScriptedServer, world: World) -> None:
+    """Of what waits for one pod only the binding goes out; of two statuses the later one."""
+    server.put(PODS, a_pod("p").manifest())
+    world.binder.carry_out([SetPodScheduled(REF, "Unschedulable", "a"), NominatePod(REF, "n"), BIND])
+    assert await world.binder.finish(5.0)
+    assert [r.method for r in server.requests] == ["POST"]
+    other = PodRef("default", "q", "uid-q")
+    server.put(PODS, a_pod("q").manifest())
+    world.binder.carry_out([SetPodScheduled(other, "Unschedulable", text) for text in "abc"])
+    await server.until(lambda: not len(world.binder))
+    (patch,) = [r for r in server.requests if r.method == "PATCH"]
+    assert patch.body["status"]["conditions"][0]["message"] == "c"
+
+
+async def test_the_order_of_one_pod_is_kept(server: ScriptedServer, world: World) -> None:
+    """Nominate first, evict after, even if the first one has to be repeated."""
+    server.put(PODS, a_pod("p").on("n").manifest())
+    server.script("PATCH", f"{POD}/status", Answer(503), Answer(503))
+    world.binder.carry_out([NominatePod(REF, "n")])
+    await server.until(lambda: server.requests)
+    await world.do(EvictPod(REF, "PreemptionByScheduler", "x"))
+    assert [r.method for r in server.requests] == ["PATCH"] * 4 + ["DELETE"]
+
+
+async def test_many_bindings_are_in_flight_at_once(server: ScriptedServer, world: World) -> None:
+    """512 pods, bounded, each answered once."""
+    refs = [PodRef("default", f"p{i}", f"uid-p{i}") for i in range(512)]
+    for i in range(512):
+        server.put(PODS, a_pod(f"p{i}").manifest())
+    said = await world.do(*[BindPod(ref, "n") for ref in refs])
+    assert sorted(said, key=repr) == sorted((BindingSucceeded(ref.uid) for ref in refs), key=repr)
+
+
+async def test_an_accident_in_the_writer_is_still_an_answer(world: World) -> None:
+    """Whatever happens the engine does not wait for ever."""
+
+    async def broken(_: BindPod) -> Input:
+        raise KeyError("bug")
+
+    world.binder._pods.bind = broken  # type: ignore[method-assign]
+    assert await world.do(BIND) == [BindingFailed("uid-p", "KeyError('bug')")]
+
+
+GROUP = "/apis/scheduling.ai-scheduler.io/v1alpha1/namespaces/default/podgroups/g"
+
+
+def gang_status(phase: str = "Pending", scheduled: str = "False", message: str = "no room") -> SetGangStatus:
+    """Return the status of a gang of two."""
+    return SetGangStatus("default", "g", "uid-g", phase, 1, (("pending", 2),), scheduled, "Unschedulable", message)
+
+
+async def test_gang_statuses_are_written_when_they_differ(server: ScriptedServer, world: World) -> None:
+    """The first time the object is read; the transition time changes with the status only."""
+    server.kinds[GROUPS] = "PodGroup"
+    server.put(GROUPS, {"metadata": {"name": "g", "namespace": "default"}, "spec": {"minMember": 2}})
+    await world.do(gang_status())
+    await world.do(gang_status())
+    await world.do(gang_status(message="still no room"))
+    assert len(server.seen("GET", GROUP)) == 1
+    patches = server.seen("PATCH", f"{GROUP}/status")
+    assert len(patches) == 2
+    assert patches[0].body["status"]["counts"] == {"pending": 2}
+    assert patches[0].body["status"]["conditions"][0]["type"] == "Scheduled"
+
+
+async def test_a_restart_writes_no_status_again(
+    server: ScriptedServer, world: World, client: Client, naps: Naps
+) -> None:
+    """What the object says already is not written by the next leader."""
+    server.kinds[GROUPS] = "PodGroup"
+    server.put(GROUPS, {"metadata": {"name": "g", "namespace": "default"}, "spec": {"minMember": 2}})
+    await world.do(gang_status())
+    await World(client, naps).do(gang_status())
+    assert len(server.seen("PATCH", f"{GROUP}/status")) == 1
+
+
+async def test_events_go_to_the_recorder(world: World) -> None:
+    """They are not the binder's business."""
+    event = EmitEvent(ObjectRef("v1", "Pod", "default", "p", "uid-p"), "Normal", "Scheduled", "Binding", "x")
+    await world.do(event)
+    assert world.events == [event]
+
+
+async def test_finish_gives_up_after_its_time(server: ScriptedServer, world: World) -> None:
+    """A binding that gets no answer does not hold up the end of the process."""
+    server.put(PODS, a_pod("p").manifest())
+    server.script("POST", f"{POD}/binding", Answer(silent=True))
+    world.binder.carry_out([BIND])
+    await server.until(lambda: server.requests)
+    assert not await world.binder.finish(0.01)
+    await world.binder.stop()
+    assert len(world.binder) == 0

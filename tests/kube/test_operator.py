@@ -1,0 +1,272 @@
+"""The operator, with the real Kopf: pending pods and PodGroups come in, and its two known faults are mended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from scheduler.engine.inputs import GangChanged, GangRemoved, Input, PendingPodLeft, PodChanged
+from scheduler.kube.operator import Operator
+from scheduler.kube.pending import pending_selector
+from scheduler.kube.reconcile import Reconciler, View
+from scheduler.kube.views import PodViews
+from tests.builders import a_pod
+from tests.kube.conftest import Naps, login_to
+from tests.kube.scripted import GROUPS, PODS, Answer, ScriptedServer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from scheduler.kube.client import Client
+
+GROUP = {"metadata": {"name": "g", "namespace": "default", "uid": "uid-g"}, "spec": {"minMember": 2}}
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> None:
+    """Kopf's own log is of no interest here."""
+    logging.getLogger("kopf").setLevel(logging.CRITICAL)
+
+
+class World:
+    """An operator and what it says."""
+
+    def __init__(self, server: ScriptedServer, client: Client, names: tuple[str, ...]) -> None:
+        """Wire it."""
+        self.said: list[Input] = []
+        self.refused: list[tuple[str, ...]] = []
+        self.views = PodViews(self.said.append)
+        self.spawned = 0
+        self.operator = Operator(
+            login_to(server), client, self.said.append, self.views, names,
+            on_refused=lambda *what: self.refused.append(what), on_spawned=self._spawned, sleep=self._sleep,
+        )  # fmt: skip
+
+    def _spawned(self) -> None:
+        self.spawned += 1
+
+    async def _sleep(self, seconds: float) -> None:
+        """Back off in no time, but let the reconciler's minute never pass by itself."""
+        await (asyncio.sleep(0.01) if seconds < 40 else asyncio.Event().wait())
+
+    def pods(self) -> list[str]:
+        """Return the names of the pods that came in."""
+        return [item.pod.name for item in self.said if isinstance(item, PodChanged)]
+
+
+@asynccontextmanager
+async def operating(
+    server: ScriptedServer, client: Client, *names: str, is_synced: bool = True
+) -> AsyncIterator[World]:
+    """A running operator."""
+    world = World(server, client, names or ("ai-scheduler",))
+    task = asyncio.create_task(world.operator.run())
+    try:
+        if is_synced:
+            async with asyncio.timeout(5.0):
+                await world.operator.synced.wait()
+            await server.until(lambda: server.watchers(PODS))
+        yield world
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_pending_pods_come_in_and_leave(server: ScriptedServer, client: Client) -> None:
+    """Those that were there, new ones, and their binding; others' pods are not even sent."""
+    server.put(PODS, a_pod("old").manifest())
+    server.put(PODS, a_pod("foreign").scheduler("other").manifest())
+    server.put(PODS, a_pod("bound").on("n").manifest())
+    async with operating(server, client) as world:
+        assert world.pods() == ["old"]
+        server.put(PODS, a_pod("new").manifest())
+        await server.until(lambda: world.pods() == ["old", "new"])
+        server.put(PODS, a_pod("new").on("n").manifest())
+        await server.until(lambda: PendingPodLeft("uid-new") in world.said)
+        server.remove(PODS, "old")
+        await server.until(lambda: PendingPodLeft("uid-old") in world.said)
+    watch = server.seen("WATCH", PODS)[0]
+    assert watch.query["fieldSelector"] == pending_selector(["ai-scheduler"])
+
+
+async def test_kopf_writes_nothing(server: ScriptedServer, client: Client) -> None:
+    """No finalizer, annotation, event or peering object."""
+    server.kinds[GROUPS] = "PodGroup"
+    server.put(PODS, a_pod("p").manifest())
+    server.put(GROUPS, GROUP)
+    async with operating(server, client) as world:
+        await server.until(lambda: any(isinstance(item, GangChanged) for item in world.said))
+    assert {r.method for r in server.requests} <= {"GET", "LIST", "WATCH"}
+
+
+async def test_several_names_are_told_apart_here(server: ScriptedServer, client: Client) -> None:
+    """Field selectors know no "or"."""
+    for name in ("a", "b", "c"):
+        server.put(PODS, a_pod(name).scheduler(f"scheduler-{name}").manifest())
+    async with operating(server, client, "scheduler-a", "scheduler-b") as world:
+        assert sorted(world.pods()) == ["a", "b"]
+
+
+def test_the_selector_never_hides_a_pod_of_ours() -> None:
+    """With several names the default scheduler's pods are left out, unless one of the names is its."""
+    assert pending_selector(["x"]).startswith("spec.schedulerName=x,spec.nodeName=,")
+    assert pending_selector(["x", "y"]).startswith("spec.schedulerName!=default-scheduler,spec.nodeName=,")
+    assert pending_selector(["x", "default-scheduler"]).startswith("spec.nodeName=,")
+
+
+async def test_our_groups_come_in_and_leave(server: ScriptedServer, client: Client) -> None:
+    """Added, changed, deleted."""
+    server.kinds[GROUPS] = "PodGroup"
+    server.put(GROUPS, GROUP)
+    async with operating(server, client) as world:
+        await server.until(lambda: any(isinstance(item, GangChanged) for item in world.said))
+        server.remove(GROUPS, "g")
+        await server.until(lambda: any(isinstance(item, GangRemoved) for item in world.said))
+
+
+async def test_a_crd_that_comes_later_is_picked_up(server: ScriptedServer, client: Client) -> None:
+    """Its absence keeps nobody from starting."""
+    server.put(PODS, a_pod("p").manifest())
+    async with operating(server, client) as world:
+        assert world.pods() == ["p"]
+        server.kinds[GROUPS] = "PodGroup"
+        server.put(GROUPS, GROUP)
+        await server.until(lambda: any(isinstance(item, GangChanged) for item in world.said))
+
+
+async def test_a_pod_deleted_in_a_lost_watch_leaves(server: ScriptedServer, client: Client) -> None:
+    """Kopf lists again after 410 and does not compare; its second sight of a pod makes us compare."""
+    server.put(PODS, a_pod("stays").manifest())
+    server.put(PODS, a_pod("ghost").manifest())
+    async with operating(server, client) as world:
+        server.remove(PODS, "ghost", silently=True)
+        server.put(PODS, a_pod("unseen").manifest(), silently=True)
+        server.compact()
+        server.error(PODS, 410)
+        await server.until(lambda: PendingPodLeft("uid-ghost") in world.said)
+        await server.until(lambda: "unseen" in world.pods())
+        assert PendingPodLeft("uid-stays") not in world.said
+
+
+async def test_a_group_deleted_in_a_lost_watch_leaves(server: ScriptedServer, client: Client) -> None:
+    """The same for groups."""
+    server.kinds[GROUPS] = "PodGroup"
+    server.put(GROUPS, GROUP)
+    server.put(GROUPS, GROUP | {"metadata": {"name": "h", "namespace": "default", "uid": "uid-h"}})
+    async with operating(server, client) as world:
+        await server.until(lambda: server.watchers(GROUPS))
+        server.remove(GROUPS, "g", silently=True)
+        server.compact()
+        server.error(GROUPS, 410)
+        await server.until(lambda: [i.key.name for i in world.said if isinstance(i, GangRemoved)] == ["g"])
+
+
+async def test_kopf_is_started_again_when_it_gives_up(server: ScriptedServer, client: Client) -> None:
+    """An ERROR event that is not 410 is fatal to it; our other tasks live on."""
+    async with operating(server, client) as world:
+        bystander = asyncio.create_task(asyncio.Event().wait())
+        server.error(PODS, 500)
+        await server.until(lambda: world.spawned == 2)
+        server.put(PODS, a_pod("p").manifest())
+        await server.until(lambda: "p" in world.pods())
+        assert not bystander.done()
+        bystander.cancel()
+
+
+async def test_a_rotated_token_is_no_end(server: ScriptedServer, client: Client) -> None:
+    """Kopf asks for the connection again after 401."""
+    server.tokens = {"Bearer t"}
+    async with operating(server, client) as world:
+        login = world.operator._login
+        login._load = lambda: login_to(server, "new").connection  # what the file says now
+        login._read_at = float("-inf")
+        login.connection = login_to(server, "new").connection
+        server.tokens = {"Bearer new"}
+        server.end(PODS)
+        server.put(PODS, a_pod("p").manifest(), silently=True)
+        await server.until(lambda: "p" in world.pods())
+
+
+async def test_a_senseless_pod_is_refused_and_the_others_go_on(server: ScriptedServer, client: Client) -> None:
+    """A quantity that is none, or a field of the wrong type."""
+    server.put(PODS, a_pod("bad").cpu("many").manifest())
+    wrong = a_pod("wrong").manifest()
+    wrong["spec"]["priority"] = "high"
+    server.put(PODS, wrong)
+    server.put(PODS, a_pod("good").manifest())
+    async with operating(server, client) as world:
+        assert world.pods() == ["good"]
+        assert sorted(what[1] for what in world.refused) == ["bad", "wrong"]
+        assert "many" in next(what[3] for what in world.refused if what[1] == "bad")
+
+
+async def test_cancelling_leaves_no_task_behind(server: ScriptedServer, client: Client) -> None:
+    """Kopf's tasks end with the operator."""
+    async with operating(server, client):
+        assert tasks_of_kopf()
+    assert tasks_of_kopf() == []
+
+
+def tasks_of_kopf() -> list[str]:
+    """Return the names of Kopf's tasks."""
+    return [task.get_name() for task in asyncio.all_tasks() if "/kopf/" in task.get_coro().cr_code.co_filename]
+
+
+class Held:
+    """A view for the reconciler alone."""
+
+    def __init__(self, *uids: str) -> None:
+        """Hold these."""
+        self.uids = set(uids)
+        self.left: list[str] = []
+        self.unseen: list[str] = []
+
+    def view(self) -> View:
+        """Return it as the reconciler takes it."""
+
+        def unseen(obj: dict[str, Any]) -> None:
+            self.unseen.append(obj["metadata"]["name"])
+
+        return View("pods", PODS, {"fieldSelector": "spec.nodeName="}, lambda: self.uids, self.left.append, unseen)
+
+
+async def test_comparing_finds_both_kinds_of_difference(server: ScriptedServer, client: Client, naps: Naps) -> None:
+    """Ghosts leave at once; what is unseen may only be late, so it is fetched the second time."""
+    server.put(PODS, a_pod("both").manifest())
+    server.put(PODS, a_pod("unseen").manifest())
+    held = Held("uid-both", "uid-ghost")
+    view = held.view()
+    reconciler = Reconciler(client, [view], naps)
+    assert await reconciler.compare(view) == 1
+    assert (held.left, held.unseen) == (["uid-ghost"], [])
+    held.uids.discard("uid-ghost")
+    assert await reconciler.compare(view) == 1
+    assert held.unseen == ["unseen"]
+
+
+async def test_no_conclusion_from_a_failed_list(server: ScriptedServer, client: Client, naps: Naps) -> None:
+    """A server that is away makes no ghosts."""
+    server.script("LIST", PODS, *[Answer(500)] * 5)
+    held = Held("uid-p")
+    assert await Reconciler(client, [held.view()], naps).compare(held.view()) == 0
+    assert held.left == []
+
+
+async def test_what_appears_during_the_list_is_no_ghost(client: Client, naps: Naps) -> None:
+    """Only what was held before the list began can be missing from it."""
+    held = Held()
+    view = held.view()
+    reconciler = Reconciler(client, [view], naps)
+    present = reconciler._present
+
+    async def late(of: View) -> dict[str, Any]:
+        found = await present(of)
+        held.uids.add("uid-new")
+        return found
+
+    reconciler._present = late  # type: ignore[method-assign]
+    assert await reconciler.compare(view) == 0

@@ -1,0 +1,138 @@
+"""The manifests: they fit together, may do just what they must, and the API server's admission will like them."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from scheduler import config
+
+ROOT = Path(__file__).parents[2]
+MANIFESTS = ROOT / "manifests"
+KUSTOMIZATION = yaml.safe_load((MANIFESTS / "kustomization.yaml").read_text())
+
+
+def objects() -> dict[tuple[str, str], dict[str, Any]]:
+    """Return every object in the manifests by kind and name."""
+    files = [MANIFESTS / name for name in KUSTOMIZATION["resources"] if name.endswith(".yaml")]
+    found = [document for path in files for document in yaml.safe_load_all(path.read_text())]
+    return {(document["kind"], document["metadata"]["name"]): document for document in found}
+
+
+OBJECTS = objects()
+POD = OBJECTS["Deployment", "ai-scheduler"]["spec"]["template"]["spec"]
+(CONTAINER,) = POD["containers"]
+CONFIGURATION = config.load(MANIFESTS / "config.yaml")
+
+
+def test_kustomization_names_every_file():
+    """A file that nobody applies is a lie."""
+    files = {path.name for path in MANIFESTS.glob("*.yaml")} - {"kustomization.yaml"}
+    generated = {name for generator in KUSTOMIZATION["configMapGenerator"] for name in generator["files"]}
+    assert files == generated | {name for name in KUSTOMIZATION["resources"] if name.endswith(".yaml")}
+    assert "../crds" in KUSTOMIZATION["resources"]
+
+
+def test_shipped_configuration_has_only_keys_with_effect():
+    """What we ship is read without a word of complaint."""
+    assert config.unhonoured(CONFIGURATION) == []
+    assert CONFIGURATION.leader_election.leader_elect
+
+
+def test_lease_of_the_configuration_is_the_one_that_may_be_written():
+    """Name and namespace agree between configuration, Role and namespace."""
+    election = CONFIGURATION.leader_election
+    rules = OBJECTS["Role", "ai-scheduler"]["rules"]
+    (named,) = [rule for rule in rules if "resourceNames" in rule]
+    assert named == {
+        "apiGroups": ["coordination.k8s.io"],
+        "resources": ["leases"],
+        "resourceNames": [election.resource_name],
+        "verbs": ["get", "update", "patch"],
+    }
+    assert election.resource_namespace == KUSTOMIZATION["namespace"] == "ai-scheduler"
+
+
+def test_no_generated_configmap_has_the_name_of_the_lease():
+    """Kustomize takes a resourceName of a Role for a reference to a ConfigMap of that name, and adds the hash."""
+    generated = {generator["name"] for generator in KUSTOMIZATION["configMapGenerator"]}
+    assert CONFIGURATION.leader_election.resource_name not in generated
+    assert {volume["configMap"]["name"] for volume in POD["volumes"] if "configMap" in volume} == generated
+
+
+def test_scheduler_may_do_what_it_must_and_no_more():
+    """The whole list, so that any new right is a visible decision."""
+    granted = {
+        (group, resource): set(rule["verbs"])
+        for rule in OBJECTS["ClusterRole", "ai-scheduler"]["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    read = {"get", "list", "watch"}
+    assert granted == {
+        ("", "nodes"): read,
+        ("", "namespaces"): read,
+        ("scheduling.k8s.io", "priorityclasses"): read,
+        ("policy", "poddisruptionbudgets"): read,
+        ("scheduling.x-k8s.io", "podgroups"): read,
+        ("", "pods"): read | {"delete"},
+        ("", "pods/status"): {"patch"},
+        ("", "pods/binding"): {"create"},
+        ("scheduling.ai-scheduler.io", "podgroups"): read,
+        ("scheduling.ai-scheduler.io", "podgroups/status"): {"patch"},
+        ("events.k8s.io", "events"): {"create", "patch"},
+    }
+
+
+def test_pod_meets_the_restricted_standard():
+    """The namespace enforces it, so the pod must meet it."""
+    assert (
+        OBJECTS["Namespace", "ai-scheduler"]["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    )
+    assert POD["securityContext"]["runAsNonRoot"]
+    assert POD["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert CONTAINER["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def test_probes_and_service_reach_the_configured_port():
+    """Ports agree between configuration, container, probes and Service."""
+    (port,) = CONTAINER["ports"]
+    assert (
+        CONFIGURATION.healthz_bind_address == f"0.0.0.0:{port['containerPort']}" == CONFIGURATION.metrics_bind_address
+    )
+    probes = {name: CONTAINER[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
+    assert {name: (probe["path"], probe["port"]) for name, probe in probes.items()} == {
+        "startupProbe": ("/healthz", port["name"]),
+        "livenessProbe": ("/healthz", port["name"]),
+        "readinessProbe": ("/readyz", port["name"]),
+    }
+    (service_port,) = OBJECTS["Service", "ai-scheduler"]["spec"]["ports"]
+    assert service_port["targetPort"] == port["name"]
+
+
+def test_command_reads_the_mounted_configuration():
+    """The path in the command lies in the mount."""
+    mounts = {mount["mountPath"]: mount["name"] for mount in CONTAINER["volumeMounts"]}
+    assert CONTAINER["command"] == ["ai-scheduler", "run", "--config", "/etc/ai-scheduler/config.yaml"]
+    assert mounts["/etc/ai-scheduler"] == "config"
+
+
+def test_two_replicas_survive_a_drain():
+    """A standby, a budget that leaves one of them, and selectors that agree."""
+    deployment = OBJECTS["Deployment", "ai-scheduler"]["spec"]
+    labels = deployment["template"]["metadata"]["labels"]
+    assert deployment["replicas"] == 2
+    assert deployment["selector"]["matchLabels"] == labels
+    assert OBJECTS["PodDisruptionBudget", "ai-scheduler"]["spec"]["selector"]["matchLabels"] == labels
+    assert OBJECTS["PodDisruptionBudget", "ai-scheduler"]["spec"]["maxUnavailable"] == 1
+    assert OBJECTS["Service", "ai-scheduler"]["spec"]["selector"] == labels
+
+
+def test_scheduler_does_not_schedule_itself():
+    """Nobody would place the first replica."""
+    names = {profile.scheduler_name for profile in CONFIGURATION.profiles}
+    assert POD["schedulerName"] not in names

@@ -1,0 +1,514 @@
+"""NVLinkTopology: which GPUs a pod gets, which node wins, what is remembered, and which domains gangs are tried in.
+
+Expected sets and bandwidths come from the link tables: a V100 board joins GPUs (0,3) (0,4) (1,2) (1,5) (2,3) (4,7) (5,6) (6,7)
+by two links and (0,1) (0,2) (1,3) (2,6) (3,7) (4,5) (4,6) (5,7) by one, of 25 GB/s each; eight H100 reach each other with 450 GB/s.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from scheduler.config import parse
+from scheduler.engine.access import Access, Ties
+from scheduler.engine.flights import Flights
+from scheduler.framework.cycle_state import CycleState
+from scheduler.framework.workload import Workload
+from scheduler.model import gang_key_of
+from scheduler.plugins.nvlink_topology import NVLinkTopology, NVLinkTopologyArgs
+from scheduler.plugins.nvlink_topology.occupancy import LEAST_REMEMBERED
+from scheduler.state.cluster import ClusterState
+from scheduler.topology import NODE_TOPOLOGY_ANNOTATION, known_machine, mask_of_gpus, parse_gpus
+from tests.builders import GPU, a_gang, a_node, a_pod
+from tests.engine.world import World
+from tests.plugins.calling import scores, skips
+
+if TYPE_CHECKING:
+    from scheduler.model import Pod
+    from tests.builders import NodeBuilder, PodBuilder
+
+H100, V100, L4 = "NVIDIA-H100-80GB-HBM3", "Tesla-V100-SXM2-16GB", "NVIDIA-L4"
+GPUS = "scheduling.ai-scheduler.io/gpus"
+PLACEMENT = "scheduling.ai-scheduler.io/placement"
+DOMAIN = "scheduling.ai-scheduler.io/domain"
+CLIQUE = "accelerator.topograph.run/domain"
+LEAF = "fabric.topograph.run/tier-0"
+
+
+def machine(name: str, product: str = V100, gpus: int = 8) -> NodeBuilder:
+    """Start a node whose labels tell its machine."""
+    return a_node(name).gpus(gpus).label("nvidia.com/gpu.product", product).label("nvidia.com/gpu.count", str(gpus))
+
+
+def holding(node: str, *gpus: int, name: str = "old") -> PodBuilder:
+    """Start a pod that runs on a node and tells its GPUs."""
+    listed = ",".join(map(str, gpus))
+    return a_pod(f"{name}-{node}").gpus(len(gpus)).on(node).annotation(GPUS, f"{listed};basis=assumed")
+
+
+def all_but(*free: int) -> list[int]:
+    """Return the other ones of eight GPUs."""
+    return [gpu for gpu in range(8) if gpu not in free]
+
+
+class Desk:
+    """The plugin with the engine's own handle, used as the engine uses it: assume, place, reserve."""
+
+    def __init__(self, *things: NodeBuilder | PodBuilder, args: NVLinkTopologyArgs | None = None) -> None:
+        """Bring things into an empty cluster."""
+        self.cluster = ClusterState()
+        self.access = Access(self.cluster, Flights(self.cluster, 0), lambda: 0.0, {}, Ties("name", 0))
+        self.plugin = NVLinkTopology(args, self.access)
+        self.state = CycleState()
+        for thing in things:
+            self.add(thing.build())
+
+    def add(self, thing: Any) -> None:
+        """Bring a node, a pod or a gang into the cluster."""
+        if hasattr(thing, "allocatable"):
+            self.cluster.set_node(thing)
+        elif hasattr(thing, "min_member"):
+            self.cluster.gangs[thing.key] = thing
+        else:
+            self.cluster.set_pod(thing)
+        self.access.snapshot = self.cluster.snapshot()
+
+    def place(self, node: str, *pods: PodBuilder) -> list[Pod]:
+        """Place pods on a node in the what-if."""
+        built = [pod.build() for pod in pods]
+        for pod in built:
+            self.cluster.set_pod(pod)
+            self.access.snapshot.place(pod, self.access.snapshot.row_of[node])
+        return built
+
+    def reserve(self, node: str, *pods: PodBuilder) -> list[Pod]:
+        """Take pods through a cycle up to Reserve."""
+        placed = self.place(node, *pods)
+        for pod in placed:
+            self.cluster.assume(pod.uid, node)
+        for pod in placed:
+            self.plugin.reserve(self.state, pod, node)
+        for pod in reversed(placed):
+            self.access.snapshot.remove(pod.uid, self.access.snapshot.row_of[node])
+        self.access.snapshot = self.cluster.snapshot()
+        return placed
+
+    def annotations(self, pod: Pod) -> dict[str, str]:
+        """Return what the Binding would publish."""
+        return self.state.read(("annotations", pod.uid), {})
+
+    def gpus(self, pod: Pod) -> str:
+        """Return the GPUs that the Binding would publish."""
+        return self.annotations(pod)[GPUS].removesuffix(";basis=assumed")
+
+    def scores(self, gpus: int) -> list[int]:
+        """Score all nodes for a pod of so many GPUs."""
+        return self.plugin.score_all(
+            self.state, a_pod("asking").gpus(gpus).build(), self.access.snapshot.nodes
+        ).tolist()
+
+
+# ---- which GPUs -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("free", "count", "chosen", "placement"),
+    [
+        # Two links join 0-3, 1-2 and 2-3. Taking 2-3 leaves a pair of one link; of the other two the lower indices win.
+        ((0, 1, 2, 3), 2, "0,3", "quality=100;bandwidth-gbps=50"),
+        # Only one link joins 0-1, and 7 reaches neither.
+        ((0, 1, 7), 2, "0,1", "quality=50;bandwidth-gbps=25"),
+        # 0-4 and 1-5 have two links, 0-1 and 4-5 one: six of the nine that 0,1,2,3 have.
+        ((0, 1, 4, 5), 4, "0,1,4,5", "quality=66;bandwidth-gbps=150"),
+        # A single GPU is taken where it breaks no pair.
+        ((0, 1, 7), 1, "7", "quality=100;bandwidth-gbps=0"),
+    ],
+)
+def test_pod_gets_the_best_of_the_free_gpus(free, count, chosen, placement):
+    """The set has the most bandwidth, and says how good it is."""
+    desk = Desk(machine("n"), holding("n", *all_but(*free)))
+    (pod,) = desk.reserve("n", a_pod("p").gpus(count))
+    assert desk.annotations(pod) == {GPUS: f"{chosen};basis=assumed", PLACEMENT: placement}
+
+
+def test_two_pods_of_one_gang_get_disjoint_sets():
+    """The second member is given what the first leaves: of 0,1,2,3 the pairs 0-3 and 1-2 have two links each."""
+    desk = Desk(machine("n"), holding("n", 4, 5, 6, 7))
+    first, second = desk.reserve("n", *a_pod("p").gpus(2).gang("job", 2).times(2))
+    assert (desk.gpus(first), desk.gpus(second)) == ("0,3", "1,2")
+
+
+def test_sets_stay_disjoint_when_members_are_reserved_in_another_order():
+    """Reserve may run in another order than placement."""
+    desk = Desk(machine("n"), holding("n", 4, 5, 6, 7))
+    one, other = desk.place("n", *a_pod("p").gpus(2).times(2))
+    desk.plugin.reserve(desk.state, other, "n")
+    desk.plugin.reserve(desk.state, one, "n")
+    assert {desk.gpus(one), desk.gpus(other)} == {"0,3", "1,2"}
+
+
+@given(data=st.data())
+def test_chosen_sets_are_disjoint_and_within_the_machine(data):
+    """Whatever runs there already, and however pods come and go, no GPU is given twice."""
+    product, size = data.draw(st.sampled_from([(V100, 8), (H100, 8), (L4, 4), ("NVIDIA-A100-SXM4-80GB", 16)]))
+    taken = data.draw(st.sets(st.integers(0, size - 1), max_size=size // 2))
+    desk = Desk(machine("n", product, size), *([holding("n", *sorted(taken))] if taken else []))
+    alive: dict[str, Pod] = {}
+    for number in range(data.draw(st.integers(1, 6))):
+        used = taken.union(*(gpus_of(desk, pod) for pod in alive.values()))
+        if alive and (len(used) == size or data.draw(st.booleans())):
+            pod = alive.pop(data.draw(st.sampled_from(sorted(alive))))
+            desk.plugin.unreserve(desk.state, pod, "n")
+            desk.cluster.remove_pod(pod.uid)
+            desk.access.snapshot = desk.cluster.snapshot()
+        elif len(used) < size:
+            wanted = data.draw(st.lists(st.integers(1, size - len(used)), min_size=1, max_size=3))
+            while sum(wanted) > size - len(used):
+                wanted.pop()
+            pods = desk.reserve("n", *(a_pod(f"p{number}-{i}").gpus(count) for i, count in enumerate(wanted)))
+            for pod, count in zip(pods, wanted, strict=True):
+                gpus = gpus_of(desk, pod)
+                assert len(gpus) == count
+                assert gpus <= set(range(size)) - used
+                used |= gpus
+                alive[pod.uid] = pod
+
+
+def gpus_of(desk: Desk, pod: Pod) -> set[int]:
+    """Return the GPUs that the Binding would publish."""
+    return {int(gpu) for gpu in desk.gpus(pod).split(",")}
+
+
+# ---- which node -------------------------------------------------------------------------------------------------------
+
+
+def test_pods_without_gpus_are_left_alone():
+    """PreScore skips them, and Reserve publishes nothing."""
+    desk = Desk(machine("n"))
+    pod = a_pod("p").cpu(1).build()
+    assert skips(desk.plugin.pre_score(desk.state, pod, desk.access.snapshot.nodes))
+    assert desk.plugin.pre_score(desk.state, a_pod("q").gpus(1).build(), desk.access.snapshot.nodes) is None
+    desk.plugin.reserve(desk.state, pod, "n")
+    assert desk.annotations(pod) == {}
+
+
+@pytest.mark.parametrize(
+    ("free", "count", "winners"),
+    [
+        # One link of two against a full crossbar.
+        ((0, 1, 7), 2, {"h100"}),
+        # A pair with both links, left over, is taken before an empty machine is broken: 75 % of a half is less than 80 %.
+        ((0, 1, 4, 5), 2, {"v100"}),
+        # Six links of nine against a full crossbar.
+        ((0, 1, 4, 5), 4, {"h100"}),
+        # Only eight free GPUs hold eight, and NVLink beats none.
+        ((0, 1, 4, 5), 8, {"h100"}),
+        # A single GPU goes where nothing that is connected is lost: to PCIe boards, or to an odd one like 7.
+        ((0, 1, 4, 5), 1, {"l4"}),
+        ((0, 1, 7), 1, {"l4", "v100"}),
+    ],
+)
+def test_mixed_nodes(free, count, winners):
+    """A fragmented V100 mesh, an empty NVSwitch machine and an empty PCIe machine compete."""
+    nodes = [machine("v100"), machine("h100", H100), machine("l4", L4)]
+    found = scores(NVLinkTopology(None, None), a_pod("p").gpus(count), nodes, [holding("v100", *all_but(*free))])
+    assert {name for name, value in found.items() if value == max(found.values())} == winners
+
+
+def test_scores_by_arithmetic():
+    """Nine tenths are quality; several GPUs without NVLink have none; what cannot hold the pod has nothing."""
+    nodes = [machine("full"), machine("l4", L4), machine("odd", H100), a_node("unlabelled").gpus(8)]
+    running = [holding("full", *range(7)), holding("odd", *range(6))]
+    # odd: quality 100, and all that was connected there is lost, which is a quarter of the machine.
+    found = scores(NVLinkTopology(None, None), a_pod("p").gpus(2), nodes, running)
+    assert found == {"full": 0, "l4": 10, "odd": (9 * 100 + 75) // 10, "unlabelled": 10}
+
+
+def test_shared_gpus_have_no_sets():
+    """Where the resource counts shares, no set is published and no bandwidth is claimed."""
+    desk = Desk(machine("n", f"{H100}-SHARED"))
+    assert desk.scores(2) == [10]
+    (pod,) = desk.reserve("n", a_pod("p").gpus(2))
+    assert desk.annotations(pod) == {}
+
+
+def test_what_if_counts_as_the_engine_rates_a_row_again():
+    """After each placement the row is worth what is left, and after undo what it was."""
+    desk = Desk(machine("n"), holding("n", 4, 5, 6, 7))
+    before = desk.scores(2)
+    undo = desk.access.snapshot.place(a_pod("guest").gpus(1).build(), 0)
+    with_guest = desk.scores(4)
+    undo()
+    assert with_guest == [0]
+    assert desk.scores(2) == before
+
+
+def test_victims_of_the_same_size_are_told_apart():
+    """Two what-ifs leave the same number of GPUs, but not the same ones: 0-3 have two links, 0-1 one."""
+    desk = Desk(
+        machine("n"),
+        holding("n", 4, 5, 6, 7),
+        holding("n", 3, name="a"),
+        holding("n", 1, name="b"),
+        holding("n", 2, name="c"),
+    )
+    undo = desk.access.snapshot.remove("uid-a-n", 0)
+    assert desk.scores(2)[0] > 90
+    undo()
+    desk.access.snapshot.remove("uid-b-n", 0)
+    assert 45 <= desk.scores(2)[0] < 60
+
+
+def test_wide_scores_equal_those_of_single_rows():
+    """Any selection of rows has the scores of the whole."""
+    nodes = [machine(f"n{i}", (V100, H100, L4)[i % 3]) for i in range(6)]
+    desk = Desk(*nodes, holding("n0", 2, 3, 6), holding("n4", 0))
+    whole = desk.scores(2)
+    pod = a_pod("asking").gpus(2).build()
+    rows = [4, 0, 5]
+    some = desk.access.snapshot.nodes.select(np.array(rows))
+    assert desk.plugin.score_all(desk.state, pod, some).tolist() == [whole[row] for row in rows]
+
+
+# ---- memory -----------------------------------------------------------------------------------------------------------
+
+
+def test_assumed_pods_keep_their_set():
+    """Before the API server shows the annotation, the set that was chosen counts, not the device plugin's policy."""
+    desk = Desk(machine("n"), holding("n", 4, 5, 6, 7))
+    (first,) = desk.reserve("n", a_pod("first").gpus(1))
+    (second,) = desk.reserve("n", a_pod("second").gpus(3))
+    # 0 or 1 alone breaks least: the other three keep 2-3 and one more pair of two links or of one.
+    assert gpus_of(desk, first) | gpus_of(desk, second) == {0, 1, 2, 3}
+
+
+def test_annotation_takes_over_from_memory():
+    """Once the pod is seen with its annotation, that counts; the scores stay the same."""
+    desk = Desk(machine("n"), holding("n", 4, 5, 6, 7))
+    (pod,) = desk.reserve("n", a_pod("p").gpus(2))
+    assumed = desk.scores(2)
+    desk.add(msgspec.structs.replace(pod, node_name="n", annotations={GPUS: "0,3;basis=assumed"}))
+    assert desk.scores(2) == assumed
+    desk.add(msgspec.structs.replace(pod, node_name="n", annotations={GPUS: "0,2;basis=reported"}))
+    # Now 1 and 3 are left, joined by one link of two.
+    assert desk.scores(2)[0] < assumed[0]
+
+
+def test_annotation_of_a_pending_pod_is_not_believed():
+    """What a user writes on a pod before it is bound chooses nothing."""
+    desk = Desk(machine("n"), holding("n", 4, 5, 6, 7))
+    (pod,) = desk.reserve("n", a_pod("p").gpus(2).annotation(GPUS, "1,2;basis=reported"))
+    assert desk.gpus(pod) == "0,3"
+
+
+def test_unreserve_is_the_inverse_of_reserve():
+    """Scores and annotations are as before, those of others stay, and it may be called again or without Reserve."""
+    desk = Desk(machine("n").label(CLIQUE, "rack-1"))
+    pod = a_pod("p").gpus(4).build()
+    desk.plugin.unreserve(desk.state, pod, "n")
+    before = desk.scores(4)
+    desk.state.write(("annotations", pod.uid), {"example.com/rank": "3"})
+    (pod,) = desk.reserve("n", a_pod("p").gpus(4))
+    assert set(desk.annotations(pod)) == {"example.com/rank", GPUS, PLACEMENT, DOMAIN}
+    for _ in range(2):
+        desk.plugin.unreserve(desk.state, pod, "n")
+        assert desk.annotations(pod) == {"example.com/rank": "3"}
+    desk.cluster.forget(pod.uid)
+    desk.access.snapshot = desk.cluster.snapshot()
+    assert desk.scores(4) == before
+    (again,) = desk.reserve("n", a_pod("p").gpus(4))
+    assert desk.gpus(again) == "0,1,2,3"
+
+
+def test_annotations_of_others_win():
+    """What another plugin already published, such as devices that DRA allocated, stays, also after Unreserve."""
+    desk = Desk(machine("n"))
+    pod = a_pod("p").gpus(1).build()
+    desk.state.write(("annotations", pod.uid), {GPUS: "5;basis=allocated"})
+    desk.reserve("n", a_pod("p").gpus(1))
+    assert desk.annotations(pod)[GPUS] == "5;basis=allocated"
+    desk.plugin.unreserve(desk.state, pod, "n")
+    assert desk.annotations(pod) == {GPUS: "5;basis=allocated"}
+
+
+def test_memory_does_not_grow_for_ever():
+    """Sets of pods that are bound with their annotation, or gone, are dropped in time."""
+    desk = Desk(machine("n"))
+    for number in range(3 * LEAST_REMEMBERED):
+        (pod,) = desk.reserve("n", a_pod(f"p{number}").gpus(1))
+        if number % 2:
+            desk.add(msgspec.structs.replace(pod, node_name="n", annotations=desk.annotations(pod)))
+        desk.cluster.remove_pod(pod.uid)
+        desk.access.snapshot = desk.cluster.snapshot()
+    assert len(desk.plugin._occupancy.remembered) <= LEAST_REMEMBERED
+
+
+# ---- what cannot be read ----------------------------------------------------------------------------------------------
+
+
+def test_malformed_node_annotation_gives_way_to_labels():
+    """The labels tell the machine, the problem is told by node, and it is gone when the node is mended."""
+    desk = Desk(machine("bad").annotation(NODE_TOPOLOGY_ANNOTATION, '{"gpus": 0}'), machine("good"))
+    bad, good = desk.scores(2)
+    assert bad == good
+    assert list(desk.plugin.problems) == ["bad"]
+    assert NODE_TOPOLOGY_ANNOTATION in desk.plugin.problems["bad"]
+    desk.add(machine("bad").build())
+    desk.scores(2)
+    assert desk.plugin.problems == {}
+
+
+def test_malformed_labels_make_a_node_unknown():
+    """A node about which nothing can be read is worth what one without NVLink is."""
+    desk = Desk(machine("n").label("nvidia.com/gpu.count", "many"))
+    assert desk.scores(2) == [10]
+    assert "nvidia.com/gpu.count" in desk.plugin.problems["n"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0,0;basis=assumed", "9;basis=assumed", "0;basis=assumed", "0,1;basis=magic", "\x00"]
+)
+def test_malformed_pod_annotations_count_as_none(text):
+    """A pod that tells nonsense holds what the device plugin's policy would have given it."""
+    spoilt = Desk(machine("n", H100), a_pod("old").gpus(2).on("n").annotation(GPUS, text))
+    plain = Desk(machine("n", H100), a_pod("old").gpus(2).on("n"))
+    assert spoilt.scores(4) == plain.scores(4)
+
+
+def test_unknown_node_is_no_accident():
+    """Reserve on a node that is gone from the snapshot does nothing."""
+    desk = Desk(machine("n"))
+    pod = a_pod("p").gpus(1).build()
+    desk.plugin.reserve(desk.state, pod, "gone")
+    desk.plugin.unreserve(desk.state, pod, "gone")
+    assert desk.annotations(pod) == {}
+
+
+# ---- domains ----------------------------------------------------------------------------------------------------------
+
+
+def gang_of(count: int, gpus: int = 4) -> tuple[Workload, list[Pod]]:
+    """Return a gang as the queue holds it, and its pods."""
+    pods = [pod.build() for pod in a_pod("w").gpus(gpus).gang("job", count).times(count)]
+    return Workload("gang:job", {pod.uid: pod for pod in pods}, a_gang("job", count).build(), count), pods
+
+
+def rack(count: int = 2) -> list[NodeBuilder]:
+    """Return trays of two cliques on one leaf, of one without clique on another, and one without any label."""
+    trays = [
+        machine(f"{c}{i}", "NVIDIA-GB200", 4).label(CLIQUE, c).label(LEAF, "leaf-1") for c in "ab" for i in range(count)
+    ]
+    return [*trays, machine("c0").label(LEAF, "leaf-2"), machine("d0")]
+
+
+def test_cliques_come_before_leaves_and_nodes_without_labels_are_in_none():
+    """Rows are a0 a1 b0 b1 c0 d0: each clique is a domain of level 0, each leaf one of level 1."""
+    desk = Desk(*rack())
+    workload, _ = gang_of(2)
+    found = desk.plugin.generate_domains(desk.state, workload, desk.access.snapshot.nodes)
+    assert [(d.name, d.rows, d.level) for d in found] == [
+        ("a", (0, 1), 0), ("b", (2, 3), 0), (f"{LEAF}=leaf-1", (0, 1, 2, 3), 1), (f"{LEAF}=leaf-2", (4,), 1),
+    ]  # fmt: skip
+
+
+def test_domain_where_members_run_comes_first():
+    """A gang that lost a member is completed in its clique, or else on its leaf; members that ended do not count."""
+    desk = Desk(
+        *rack(), a_pod("w-9").gpus(4).gang("job").on("b1"), a_pod("w-8").gang("job").on("c0").phase("Succeeded")
+    )
+    workload, _ = gang_of(2)
+    desk.add(workload.gang)
+    found = desk.plugin.generate_domains(desk.state, workload, desk.access.snapshot.nodes)
+    assert [d.name for d in found if d.level < 0] == ["b", f"{LEAF}=leaf-1"]
+
+
+def test_gangs_without_gpus_have_no_domains():
+    """Nothing is gained by NVLink then."""
+    desk = Desk(*rack())
+    workload, _ = gang_of(2, gpus=0)
+    assert desk.plugin.generate_domains(desk.state, workload, desk.access.snapshot.nodes) == []
+
+
+def test_a_group_that_equals_a_tighter_one_is_left_out():
+    """A leaf switch that serves just one clique is not tried twice."""
+    desk = Desk(*(machine(f"a{i}").label(CLIQUE, "a").label(LEAF, "leaf") for i in range(2)))
+    workload, _ = gang_of(2)
+    assert [d.name for d in desk.plugin.generate_domains(desk.state, workload, desk.access.snapshot.nodes)] == ["a"]
+
+
+def test_placements_in_one_clique_and_tight_ones_are_worth_more():
+    """60 for one clique, and 40 times the share of the GPUs that the gang wants: 8 of 8, of 16 and of 32 (c0 and d0: 8 each)."""
+    desk = Desk(*rack())
+    workload, _ = gang_of(2)
+    worth = [
+        desk.plugin.score_placement(desk.state, workload, rows)
+        for rows in ((0, 1), (0, 1, 2, 3), (4,), tuple(range(6)), ())
+    ]
+    assert worth == [100, 20, 40, 10, 0]
+
+
+@pytest.mark.parametrize("labels", [["a", "a"], [""]])
+def test_domain_labels_must_make_sense(labels):
+    """A label that is there twice or empty is refused."""
+    with pytest.raises(ValidationError, match="each label key once"):
+        NVLinkTopologyArgs.model_validate({"domainLabels": labels})
+
+
+def test_arguments_choose_resource_and_labels():
+    """Another resource is counted, and only the given labels make domains."""
+    args = NVLinkTopologyArgs.model_validate({"resourceName": "example.com/gpu", "domainLabels": ["example.com/rack"]})
+    desk = Desk(*rack(), machine("e0").label("example.com/rack", "r"), args=args)
+    pod = a_pod("p").request("example.com/gpu", 1).build()
+    workload = Workload("pod", {pod.uid: pod})
+    names = [d.name for d in desk.plugin.generate_domains(desk.state, workload, desk.access.snapshot.nodes)]
+    assert names == ["a", "b", "example.com/rack=r"]
+    assert skips(desk.plugin.pre_score(desk.state, a_pod("q").gpus(1, GPU).build(), desk.access.snapshot.nodes))
+
+
+# ---- with the engine --------------------------------------------------------------------------------------------------
+
+CONFIGURATION = parse(
+    """
+    profiles:
+      - base: kube-default
+        plugins:
+          multiPoint:
+            enabled:
+              - name: scheduler.plugins.nvlink_topology:NVLinkTopology
+                weight: 100
+    """
+)
+
+
+def test_gang_stays_in_one_clique_and_publishes_its_gpus():
+    """Four members fill two trays of one clique; each GPU is given once, and the pods carry it after their binding."""
+    nodes = [node.cpu(64) for node in rack()]
+    members = [a_pod(f"job-{i}").gpus(2).cpu(1).gang("job") for i in range(4)]
+    world = World(nodes, a_gang("job", 4), members, configuration=CONFIGURATION).run()
+    told: dict[str, int] = {}
+    for pod in world.pods.values():
+        mask = parse_gpus(pod.annotations[GPUS], 4)[0]
+        assert not mask & told.get(pod.node_name, 0)
+        told[pod.node_name] = told.get(pod.node_name, 0) | mask
+        assert pod.annotations[DOMAIN] == pod.node_name[0]
+    assert {name[0] for name in told} in ({"a"}, {"b"})
+    assert set(told.values()) == {0b1111}
+
+
+def test_failed_binding_gives_the_set_back():
+    """A pod whose binding failed is placed again, on the same GPUs, as nothing else took them."""
+    world = World(machine("n"), a_pod("p").gpus(2), configuration=CONFIGURATION)
+    world.failing["p"] = ["conflict"]
+    world.wait(10)
+    ideal = known_machine(V100, 8)
+    mask, _ = parse_gpus(world.pod("p").annotations[GPUS])
+    one, other = (gpu for gpu in range(8) if mask >> gpu & 1)
+    assert ideal.nvlink_gbps[one, other] == 50
+    assert gang_key_of(world.pod("p")) is None
+    assert mask_of_gpus((one, other)) == mask
