@@ -15,6 +15,8 @@ import pytest
 from e2e.controlplane import build
 from e2e.controlplane.client import ApiError
 from e2e.controlplane.cluster import ControlPlane
+from e2e.deployment import Replica, apply_manifests
+from e2e.objects import World
 from e2e.waiting import wait_until
 
 
@@ -56,3 +58,29 @@ def _has_default_account(control_plane: ControlPlane, namespace: str) -> bool:
     except ApiError:
         return False
     return True
+
+
+@pytest.fixture(scope="session")
+def installed(control_plane: ControlPlane) -> ControlPlane:
+    """The shared control plane with everything from `manifests/` in it."""
+    apply_manifests(control_plane)
+    return control_plane
+
+
+@pytest.fixture(scope="session")
+def scheduler(installed: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replica]:
+    """The scheduler itself, started as its Deployment says, with its ServiceAccount's token; it leads."""
+    replica = Replica(installed, tmp_path_factory.mktemp("scheduler"))
+    try:
+        yield replica.wait_ready().wait_leading()
+    finally:
+        replica.kill()
+
+
+@pytest.fixture
+def world(scheduler: Replica, control_plane: ControlPlane, namespace: str) -> Iterator[World]:
+    """Nodes and objects of one test, before a running scheduler."""
+    del scheduler
+    own = World(control_plane, namespace)
+    yield own
+    own.close()

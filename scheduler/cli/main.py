@@ -23,7 +23,8 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return all names, sorted."""
-        return sorted({*super().list_commands(ctx), *_COMMANDS})
+        del ctx
+        return sorted({*self.commands, *_COMMANDS})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return a subcommand."""
@@ -36,6 +37,7 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of subcommands without importing them."""
+        del ctx
         own = {name: command.get_short_help_str() for name, command in self.commands.items()}
         lines = own | {name: text for name, (_, _, text) in _COMMANDS.items()}
         with formatter.section("Commands"):

@@ -23,7 +23,7 @@ DOES_NOT_FIT = 1
 _WIDTH_OF_FILES = 160
 
 
-class DurationSource(click.ParamType):
+class DurationSource(click.ParamType[str | float]):
     """The words annotation and job, or a number of seconds."""
 
     name = "duration source"
@@ -35,7 +35,7 @@ class DurationSource(click.ParamType):
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str | float:
         """Return the word or the number."""
         if isinstance(value, float) or value in ("annotation", "job"):
-            return value  # type: ignore[return-value]
+            return value
         try:
             seconds = float(str(value).removesuffix("s"))
         except ValueError:
@@ -83,12 +83,12 @@ class DurationSource(click.ParamType):
 @click.option("--report", type=click.Path(dir_okay=False), metavar="FILE.html", help="Write a page with pictures, too.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the report alone, not what happens on the way.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if something does not fit.")
-def simulate(  # noqa: D417 - click documents the options
+def simulate(
     paths: tuple[str, ...], duration_from: str | float, submit_from: str, *, schedule_all: bool, file: str | None,
     profile: str | None, until: float | None, start_delay: float, output: str, report: str | None, quiet: bool,
     exit_zero: bool,
 ) -> None:  # fmt: skip
-    """Run manifests on an embedded cluster: the real engine and plugins, simulated kubelets, virtual time.
+    r"""Run manifests on an embedded cluster: the real engine and plugins, simulated kubelets, virtual time.
 
     PATH is a folder, a file, or - for standard input: ordinary manifests, or a dump such as that of
     `kubectl get nodes,pods,jobs,podgroups,priorityclasses -A -o yaml`. Pods that are bound run from the start on; Jobs,

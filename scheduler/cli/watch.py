@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 _MOMENT_SECONDS = 0.04
 _SLOWDOWN_SECONDS = 4.5
 _MARGIN_LINES = 8
-_COLOURS = ("blue", "green", "magenta", "cyan", "yellow", "red", "bright_blue", "bright_green", "bright_magenta",
-            "bright_cyan", "bright_yellow", "bright_red")  # fmt: skip
+_COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2", "#d9b62c", "#ff9da6", "#9d755d", "#7b8feb",
+            "#a3cf5f", "#c2377f", "#2f6f6d", "#ffbe7d", "#6a4c93", "#86bcf0", "#a61e2e", "#d4a6c8")  # fmt: skip
 
 
 def watch(simulation: Simulation, console: Console) -> None:
@@ -93,7 +93,7 @@ def _table(records: list[WorkloadRecord], colours: dict[int, str], simulation: S
     shown = sorted(records, key=lambda record: (not (record.placed or record.waiting), record.submitted, record.owner))
     now = simulation.cluster.clock()
     for record in shown[: max(1, lines)]:
-        phase, wait = _phase(record), (record.started or now) - record.submitted
+        phase, wait = _phase(record), _waited(record, now)
         gpus = sum(gpus_of(life.pod.requests) for life in record.placed or record.waiting)
         nodes = short_names({life.pod.node_name for life in record.placed})
         style = PHASE_STYLES.get(phase, "")
@@ -102,6 +102,14 @@ def _table(records: list[WorkloadRecord], colours: dict[int, str], simulation: S
             escape(record.key), Text(phase, style=style), duration(wait), str(gpus or "-"), escape(nodes),
         )  # fmt: skip
     return table
+
+
+def _waited(record: WorkloadRecord, now: float) -> float:
+    """Return how long a workload has waited for its start, or for its next one since its pods went."""
+    ends = [life.ended for life in record.pods.values() if life.ended is not None]
+    if record.waiting and not record.placed and ends:
+        return now - max(ends)
+    return (now if record.started is None else record.started) - record.submitted
 
 
 def _phase(record: WorkloadRecord) -> str:

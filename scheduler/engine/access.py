@@ -132,7 +132,7 @@ class Ties:
         """Return ranks between 0 and 2**32 - 1, shape (rows,)."""
         if self._mode == "name":
             return np.arange(len(snapshot.all_rows), 0, -1, dtype=np.int64)
-        salt = f"{self._seed}:{self.cycle if self._mode == 'random' else ''}:"
         if self._mode == "random":
+            salt = f"{self._seed}:{self.cycle}:"
             return np.array([zlib.crc32((salt + row.node.name).encode()) for row in snapshot.all_rows], dtype=np.int64)
-        return snapshot.node_column(("tie", salt), lambda node: zlib.crc32((salt + node.name).encode()), np.int64)
+        return snapshot.node_column("tie", lambda node: zlib.crc32(node.name.encode()), np.int64)

@@ -21,12 +21,11 @@ from .reporter import Reporter
 from .workloads import Workloads
 
 if TYPE_CHECKING:
-    from scheduler.framework.status import ClusterEvent, Status
     from collections.abc import Callable, Iterable
 
     from scheduler.config import SchedulerConfiguration
     from scheduler.framework.effects import Effect
-    from scheduler.framework.status import Reason
+    from scheduler.framework.status import ClusterEvent, Reason, Status
     from scheduler.framework.workload import Workload
     from scheduler.model import GangKey, Pod
 

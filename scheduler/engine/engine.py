@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-
 from .commit import Commit
 from .core import Core
 from .cycle import Cycle, Outcome
@@ -24,11 +23,11 @@ from .pending import PendingWorkload
 from .recording import record
 
 if TYPE_CHECKING:
-    from scheduler.framework.status import Status
     from collections.abc import Callable, Generator
 
     from scheduler.config import SchedulerConfiguration
     from scheduler.framework.effects import Effect
+    from scheduler.framework.status import Status
     from scheduler.framework.workload import Workload
     from scheduler.model import GangKey
     from scheduler.state.cluster import ClusterState

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
     from scheduler.framework.status import Reason
     from scheduler.framework.workload import Workload
 

@@ -23,6 +23,7 @@ from scheduler.framework.status import ClusterEvent, Reason, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
     from scheduler.framework.workload import Workload
 
 

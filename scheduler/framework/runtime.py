@@ -17,6 +17,7 @@ from .verdicts import Verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
     from scheduler.model import Pod
     from scheduler.state.snapshot import Bools, Ints, Nodes
 

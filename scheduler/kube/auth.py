@@ -12,14 +12,20 @@ import ssl
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+T = TypeVar("T")
+
 #: How long an authorization is used before its source is asked again; the kubelet renews token files far earlier.
 FRESH_SECONDS = 60.0
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+class LoginError(Exception):
+    """Credentials could not be read; perhaps they are being replaced at this moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +79,7 @@ def own_namespace(default: str = "default") -> str:
     return NAMESPACE_FILE.read_text().strip() if NAMESPACE_FILE.exists() else default
 
 
-def _connection_from(facts: Any) -> Connection:  # noqa: ANN401 - kubernetes.client.Configuration, untyped
+def _connection_from(facts: Any) -> Connection:
     """Return the part of a `kubernetes` configuration that we use; its refresh hook comes along in `authorize`."""
     return Connection(
         server=facts.host.rstrip("/"),
@@ -101,25 +107,33 @@ class Login:
         self.ssl = self.connection.ssl_context()
 
     async def header(self) -> str | None:
-        """Return the Authorization header; its source is asked at most once a minute, in a thread."""
+        """Return the Authorization header; its source is asked at most once a minute, in a thread. Raises LoginError."""
         if self._clock() - self._read_at < FRESH_SECONDS:
             return self._header
         async with self._lock:
             if self._clock() - self._read_at >= FRESH_SECONDS:
-                self._header = await asyncio.to_thread(self.connection.authorize)
+                self._header = await _in_thread(self.connection.authorize)
                 self._read_at = self._clock()
         return self._header
 
     async def renew(self, refused: str | None) -> bool:
         """Load everything anew because a header was refused; tell whether there is another one to try.
 
-        Of many requests refused at once only the first loads; the others find the newer header.
+        Of many requests refused at once only the first loads; the others find the newer header.  Raises LoginError.
         """
         async with self._lock:
             if self._header != refused:
                 return True
-            self.connection = await asyncio.to_thread(self._load)
-            self.ssl = self.connection.ssl_context()
-            self._header = await asyncio.to_thread(self.connection.authorize)
+            self.connection = await _in_thread(self._load)
+            self.ssl = await _in_thread(self.connection.ssl_context)
+            self._header = await _in_thread(self.connection.authorize)
             self._read_at = self._clock()
             return self._header != refused
+
+
+async def _in_thread(function: Callable[[], T]) -> T:
+    """Call something that blocks; whatever goes wrong with files and programs of others is a LoginError."""
+    try:
+        return await asyncio.to_thread(function)
+    except Exception as error:
+        raise LoginError(f"credentials cannot be read: {error!r}") from error

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import msgspec
 
+from .auth import LoginError
+
 if TYPE_CHECKING:
     from .auth import Login
 
@@ -32,8 +34,7 @@ LONGEST_RETRY_AFTER_SECONDS = 60.0
 _READ_BUFFER_BYTES = 2**20
 _TEMPORARY = frozenset({500, 502, 503, 504})
 
-UNAUTHORIZED, NOT_FOUND, CONFLICT, GONE, TOO_MANY_REQUESTS, FORBIDDEN = 401, 404, 409, 410, 429, 403
-_REFUSED = 400
+BAD_REQUEST, UNAUTHORIZED, FORBIDDEN, NOT_FOUND, CONFLICT, GONE, TOO_MANY_REQUESTS = 400, 401, 403, 404, 409, 410, 429
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -157,7 +158,7 @@ class Client:
         """Close all connections."""
         await self._session.close()
 
-    async def get(self, path: str, params: Mapping[str, str] | None = None, *, attempts: int = ATTEMPTS) -> Any:  # noqa: ANN401 - decoded JSON
+    async def get(self, path: str, params: Mapping[str, str] | None = None, *, attempts: int = ATTEMPTS) -> Any:
         """Return an object, decoded."""
         return msgspec.json.decode(await self.get_bytes(path, params, attempts=attempts))
 
@@ -173,15 +174,15 @@ class Client:
         headers = {"Accept": accept} if accept else None
         return await self._request("GET", path, params=params, headers=headers, attempts=attempts, is_idempotent=True)
 
-    async def post(self, path: str, body: object, *, attempts: int = ATTEMPTS) -> Any:  # noqa: ANN401 - decoded JSON
+    async def post(self, path: str, body: object, *, attempts: int = ATTEMPTS) -> Any:
         """Create something; repeated only where the server surely did nothing."""
         return msgspec.json.decode(await self._request("POST", path, body=body, attempts=attempts) or b"null")
 
-    async def put(self, path: str, body: object, *, attempts: int = ATTEMPTS) -> Any:  # noqa: ANN401 - decoded JSON
+    async def put(self, path: str, body: object, *, attempts: int = ATTEMPTS) -> Any:
         """Replace an object; with a resourceVersion inside, only if nobody else did meanwhile."""
         return msgspec.json.decode(await self._request("PUT", path, body=body, attempts=attempts))
 
-    async def patch(self, path: str, body: object, content_type: str = MERGE_PATCH, *, attempts: int = ATTEMPTS) -> Any:  # noqa: ANN401 - decoded JSON
+    async def patch(self, path: str, body: object, content_type: str = MERGE_PATCH, *, attempts: int = ATTEMPTS) -> Any:
         """Change an object; a repetition has the same result, so it is repeated like a read."""
         headers = {"Content-Type": content_type}
         answer = await self._request("PATCH", path, body=body, headers=headers, attempts=attempts, is_idempotent=True)
@@ -262,16 +263,28 @@ class Client:
     ) -> aiohttp.ClientResponse:
         """Send a request and return its answer once the headers are there; a 401 is tried once more, renewed."""
         for is_last in (False, True):
-            authorization = await self.login.header()
+            authorization = await self._authorization()
             response = await self._send(method, path, params, data, headers, timeout, authorization, within)
-            if response.status < _REFUSED:
+            if response.status < BAD_REQUEST:
                 return response
             body = await _remaining(response)
-            if response.status != UNAUTHORIZED or is_last or not await self.login.renew(authorization):
+            if response.status != UNAUTHORIZED or is_last or not await self._renews(authorization):
                 raise api_error(response.status, body, response.headers.get("Retry-After"))
         raise AssertionError("unreachable: the second turn returns or raises")
 
-    async def _send(  # noqa: PLR0917 - private; one caller
+    async def _authorization(self) -> str | None:
+        try:
+            return await self.login.header()
+        except LoginError as error:
+            raise UnreachableError(str(error), is_unsent=True) from error
+
+    async def _renews(self, refused: str | None) -> bool:
+        try:
+            return await self.login.renew(refused)
+        except LoginError as error:
+            raise UnreachableError(str(error), is_unsent=True) from error
+
+    async def _send(
         self,
         method: str,
         path: str,

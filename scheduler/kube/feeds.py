@@ -14,7 +14,6 @@ from scheduler.engine.inputs import (
     BudgetRemoved,
     GangChanged,
     GangRemoved,
-    Input,
     NodeChanged,
     NodeRemoved,
     PriorityClassChanged,
@@ -43,6 +42,8 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger("feeds")
 
+PODS = "/api/v1/pods"
+COSCHEDULING_GROUPS = f"/apis/{DIALECTS['coscheduling']}/v1alpha1/podgroups"
 ASSIGNED = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 FINISHED = "spec.nodeName!=,status.phase!=Pending,status.phase!=Running,status.phase!=Unknown"
 
@@ -79,6 +80,20 @@ class Feed(Generic[T]):
             log.warning("object_unusable", resource=self._name, namespace=key.namespace, name=key.name, problem=problem)
 
 
+class _Make:
+    """Makes reflectors that share a client and the way of counting what is refused."""
+
+    def __init__(self, client: Client, timing: Timing | None, on_refused: Callable[[str], None]) -> None:
+        self._client = client
+        self._timing = timing
+        self._on_refused = on_refused
+
+    def __call__(
+        self, resource: Resource[T], changed: Callable[[T], None], removed: Callable[[ObjectKey, T | None], None]
+    ) -> Reflector[T]:
+        return Reflector(self._client, resource, Feed(resource.name, changed, removed, self._on_refused), self._timing)
+
+
 def feeds(
     client: Client,
     put: Put,
@@ -87,53 +102,51 @@ def feeds(
     on_refused: Callable[[str], None] = lambda _: None,
 ) -> list[Reflector[Any]]:
     """Return a reflector for each resource that is read besides pending pods and our PodGroups, not yet running."""
+    make = _Make(client, timing, on_refused)
+    return [*_pods(make, views), *_others(make, put)]
 
-    def feed(
-        resource: Resource[T], changed: Callable[[T], None], removed: Callable[[ObjectKey, T | None], None]
-    ) -> Reflector[T]:
-        return Reflector(client, resource, Feed(resource.name, changed, removed, on_refused), timing)
 
+def _pods(make: _Make, views: PodViews) -> list[Reflector[Any]]:
+    """Return the assigned pods of everybody, and the ended members of gangs in each dialect."""
+    labels = {"ai-scheduler": GROUP_LABEL, "coscheduling": COSCHEDULING_LABEL}
     return [
-        feed(
-            Resource("nodes", "/api/v1/nodes", ApiNode),
-            lambda api: put(NodeChanged(node_from_api(api))),
-            lambda key, _: put(NodeRemoved(key.name)),
-        ),
-        feed(
-            Resource("assigned pods", "/api/v1/pods", ApiPod, field_selector=ASSIGNED),
+        make(
+            Resource("assigned pods", PODS, ApiPod, ASSIGNED),
             lambda api: views.assigned_changed(pod_from_api(api)),
             lambda key, _: views.assigned_left(key.uid),
         ),
         *(
-            feed(
-                Resource(f"finished members ({dialect})", "/api/v1/pods", ApiPod, FINISHED, label, is_optional=True),
+            make(
+                Resource(f"finished members ({dialect})", PODS, ApiPod, FINISHED, label, is_optional=True),
                 lambda api: views.finished_changed(pod_from_api(api)),
                 lambda key, _: views.finished_left(key.uid),
             )
-            for dialect, label in (("ai-scheduler", GROUP_LABEL), ("coscheduling", COSCHEDULING_LABEL))
-        ),
-        feed(
-            Resource("priority classes", "/apis/scheduling.k8s.io/v1/priorityclasses", ApiPriorityClass),
-            lambda api: put(PriorityClassChanged(priority_class_from_api(api))),
-            lambda key, _: put(PriorityClassRemoved(key.name)),
-        ),
-        feed(
-            Resource("disruption budgets", "/apis/policy/v1/poddisruptionbudgets", ApiBudget, is_optional=True),
-            lambda api: put(BudgetChanged(budget_from_api(api))),
-            lambda key, _: put(BudgetRemoved(key.namespace, key.name)),
-        ),
-        feed(
-            Resource(
-                "pod groups (coscheduling)",
-                f"/apis/{DIALECTS['coscheduling']}/v1alpha1/podgroups",
-                ApiPodGroup,
-                is_optional=True,
-            ),
-            lambda api: put(GangChanged(gang_from_api(api, "coscheduling"))),
-            lambda key, _: put(_gang_removed(key)),
+            for dialect, label in labels.items()
         ),
     ]
 
 
-def _gang_removed(key: ObjectKey) -> Input:
-    return GangRemoved(GangKey("coscheduling", key.namespace, key.name))
+def _others(make: _Make, put: Put) -> list[Reflector[Any]]:
+    """Return nodes, priority classes, budgets and Coscheduling's groups."""
+    return [
+        make(
+            Resource("nodes", "/api/v1/nodes", ApiNode),
+            lambda api: put(NodeChanged(node_from_api(api))),
+            lambda key, _: put(NodeRemoved(key.name)),
+        ),
+        make(
+            Resource("priority classes", "/apis/scheduling.k8s.io/v1/priorityclasses", ApiPriorityClass),
+            lambda api: put(PriorityClassChanged(priority_class_from_api(api))),
+            lambda key, _: put(PriorityClassRemoved(key.name)),
+        ),
+        make(
+            Resource("disruption budgets", "/apis/policy/v1/poddisruptionbudgets", ApiBudget, is_optional=True),
+            lambda api: put(BudgetChanged(budget_from_api(api))),
+            lambda key, _: put(BudgetRemoved(key.namespace, key.name)),
+        ),
+        make(
+            Resource("pod groups (coscheduling)", COSCHEDULING_GROUPS, ApiPodGroup, is_optional=True),
+            lambda api: put(GangChanged(gang_from_api(api, "coscheduling"))),
+            lambda key, _: put(GangRemoved(GangKey("coscheduling", key.namespace, key.name))),
+        ),
+    ]

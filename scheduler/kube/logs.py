@@ -67,7 +67,7 @@ def _formatter(shared: list[structlog.typing.Processor], *, is_json: bool) -> lo
     )
 
 
-def _json(fields: Any, default: Any = None, **_: Any) -> str:  # noqa: ANN401 - structlog's signature
+def _json(fields: Any, default: Any = None, **_: Any) -> str:
     """Return a line of JSON; what JSON cannot say is written as its text."""
     del default
     return msgspec.json.encode(fields, enc_hook=str).decode()

@@ -37,7 +37,7 @@ LONGEST_RESTART_SECONDS = 30.0
 class _NoEssence(kopf.DiffBaseStorage):
     """Spares the deep copy that Kopf makes of each object at each event; only handlers of changes, not ours, need it."""
 
-    def build(self, *, body: kopf.Body, extra_fields: Any = None) -> kopf.BodyEssence:  # noqa: ANN401 - Kopf's signature
+    def build(self, *, body: kopf.Body, extra_fields: Any = None) -> kopf.BodyEssence:
         """Return nothing to compare."""
         del body, extra_fields
         return kopf.BodyEssence()
@@ -76,6 +76,7 @@ class Operator:
         self._view = PendingView(client, put, views, scheduler_names, on_refused=on_refused, sleep=sleep)
         #: Set once everything that was there at the start has come.
         self.synced = self._view.synced
+        self._given: str | None = None
         self._knows_groups = False
         self._groups_appeared = asyncio.Event()
 
@@ -157,22 +158,24 @@ class Operator:
         registry = kopf.OperatorRegistry()
 
         @kopf.on.login(registry=registry)  # type: ignore[misc, unused-ignore]
-        async def login(**_: Any) -> kopf.ConnectionInfo:  # noqa: ANN401 - Kopf's signature
+        async def login(**_: Any) -> kopf.ConnectionInfo:
             return await self._connection()
 
         @kopf.on.event("", "v1", "pods", registry=registry)
-        async def pods(event: Mapping[str, Any], **_: Any) -> None:  # noqa: ANN401 - Kopf's signature
+        async def pods(event: Mapping[str, Any], **_: Any) -> None:
             self._view.pod_event(event)
 
         @kopf.on.event(GROUP, VERSION, PLURAL, registry=registry)
-        async def groups(event: Mapping[str, Any], **_: Any) -> None:  # noqa: ANN401 - Kopf's signature
+        async def groups(event: Mapping[str, Any], **_: Any) -> None:
             self._view.group_event(event)
 
         return registry
 
     async def _connection(self) -> kopf.ConnectionInfo:
-        """Return the client's facts as Kopf takes them; asked again whenever a request is refused with 401."""
-        header = await self._login.header()
+        """Return the client's facts as Kopf takes them; asked for again when what was given has been refused."""
+        if self._given is not None:
+            await self._login.renew(self._given)
+        header = self._given = await self._login.header()
         connection = self._login.connection
         scheme, _, token = (header or "").partition(" ")
         return kopf.ConnectionInfo(

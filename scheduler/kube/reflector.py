@@ -6,7 +6,7 @@ disappeared in the gap is reported as removed, what stayed the same is not repor
 | what happens | what follows |
 |---|---|
 | the stream ends or is cut, silence | watch again from the last version, after a backoff if it brought nothing |
-| 410 or an ERROR event | list again and compare |
+| 410, an ERROR event, a version that is refused (etcd was restored) | list again and compare |
 | 404 (no such API or CRD) | one log line; the resource counts as empty, after a minute if it had been there; tried again |
 | 403 | the same for an optional resource; a required one stays unsynced until it is allowed |
 | 429 | wait as long as the server says |
@@ -28,6 +28,7 @@ import msgspec
 import structlog
 
 from .client import (
+    BAD_REQUEST,
     FORBIDDEN,
     GONE,
     NOT_FOUND,
@@ -254,7 +255,7 @@ class Reflector(Generic[T]):
 
     async def _refused(self, error: ApiError) -> None:
         """Draw the consequences of a refusal."""
-        if error.status == GONE:
+        if error.status in (GONE, BAD_REQUEST) or "Too large resource version" in error.message:
             self._version = ""
             await self._failed(str(error))
         elif error.status == NOT_FOUND or (error.status == FORBIDDEN and self.resource.is_optional):

@@ -135,7 +135,12 @@ class Process:
 
     async def run(self) -> int:
         """Run until stopped; return the exit code."""
-        await self.health.start()
+        try:
+            await self.health.start()
+        except OSError as error:
+            log.error("address_unusable", problem=str(error))  # noqa: TRY400 - the trace says nothing more
+            await self._end([])
+            return 1
         self._take_signals()
         lead = self._task(self._lead(), "lead")
         others = [self._task(coroutine, name) for name, coroutine in self._background()]
@@ -274,7 +279,7 @@ class Process:
             for number in (signal.SIGTERM, signal.SIGINT):
                 asyncio.get_running_loop().add_signal_handler(number, self.stop.set)
 
-    def _pod_of(self, uid: str) -> Any:  # noqa: ANN401 - a Pod or None
+    def _pod_of(self, uid: str) -> Any:
         return self.engine.state.pods.get(uid) if self.engine is not None else None
 
     # ---- health and metrics ----

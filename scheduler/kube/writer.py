@@ -47,7 +47,7 @@ class SeenPod(Protocol):
 class Lookup(Protocol):
     """Finds what the engine knows of a pod."""
 
-    def __call__(self, uid: str) -> Any:  # noqa: ANN401 - a SeenPod or None
+    def __call__(self, uid: str) -> Any:
         """Return the pod, or None."""
 
 

@@ -157,7 +157,7 @@ def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
     return (
         tuple(
             [
-                HostPort(port.protocol or "TCP", port.host_ip or "0.0.0.0", port.host_port)
+                HostPort(port.protocol or "TCP", port.host_ip or "0.0.0.0", port.host_port)  # noqa: S104 - the wildcard of the API
                 for ports in listed
                 for port in ports
                 if port.host_port > 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import chain
-from typing import NamedTuple, TypeAlias, TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from .api import ApiPod, Condition, Container, ContainerStatus, Quantity, ResourceList, Resources
 from .quantity import LARGEST, QuantityError, amount

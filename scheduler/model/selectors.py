@@ -6,12 +6,12 @@ For plugins and budgets.  A selector that makes no sense matches nothing, as in 
 from __future__ import annotations
 
 import re
-
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .api import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement, Taint, Toleration
     from collections.abc import Mapping
+
+    from .api import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement, Taint, Toleration
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 #: The longest label value.

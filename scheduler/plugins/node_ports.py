@@ -27,7 +27,7 @@ TAKEN = Reason(
     "node(s) didn't have free ports for the requested pod ports",
     cures=ClusterEvent.POD_REMOVED | ClusterEvent.NODE_ADDED,
 )
-WILDCARD = "0.0.0.0"
+WILDCARD = "0.0.0.0"  # noqa: S104 - the wildcard of the API
 
 
 def clash(wanted: Iterable[HostPort], claimed: Iterable[HostPort]) -> bool:

@@ -214,9 +214,10 @@ class History:
             self._happen("evicted", record, self.preemptors.get(sim.pod.uid, ""))
 
     def preempted(self, uid: str, workload: str, *, is_gang: bool) -> None:
-        """Keep for whom a pod will have to go; `workload` is the engine's key: of a gang with its dialect, or a pod's uid."""
-        record = None if is_gang else self._record_of_pod.get(workload)
-        self.preemptors[uid] = record.key if record else workload.rpartition(":")[2]
+        """Keep for whom a pod will have to go; `workload` is the engine's key, which ends in a gang's name or a pod's uid."""
+        name = workload.rpartition(":")[2]
+        record = None if is_gang else self._record_of_pod.get(name)
+        self.preemptors[uid] = record.key if record else name
 
     def was_evicted(self, controller: Controller) -> bool:
         """Tell whether a pod of a controller was evicted."""

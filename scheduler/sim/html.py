@@ -71,7 +71,10 @@ def _head(outcome: Outcome) -> str:
     done = sum(1 for workload in outcome.workloads if workload.phase == "Succeeded")
     figures = (
         (percent(used), f"of the GPUs in use on average, {percent(peak)} at most"),
-        (f"{done} of {len(outcome.workloads)}", f"workloads finished, {len(outcome.unfit)} {'does' if len(outcome.unfit) == 1 else 'do'} not fit"),
+        (
+            f"{done} of {len(outcome.workloads)}",
+            f"workloads finished, {len(outcome.unfit)} {'does' if len(outcome.unfit) == 1 else 'do'} not fit",
+        ),
         (duration(median(waits)) if waits else "–", f"median wait, {duration(max(waits, default=0))} the longest"),
         (str(len(outcome.evictions)), "pods evicted to make room"),
     )

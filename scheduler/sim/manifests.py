@@ -161,7 +161,7 @@ def _objects(loaded: Sequence[tuple[Any, int, list[int]]], source: str) -> tuple
     return documents, problems
 
 
-def _items(body: Any, line: int, item_lines: list[int]) -> Iterator[tuple[Any, int]]:  # noqa: ANN401 - what YAML holds
+def _items(body: Any, line: int, item_lines: list[int]) -> Iterator[tuple[Any, int]]:
     """Yield a body, or the items of a List; items of a typed list (PodList) get the kind that the list leaves out."""
     kind = body.get("kind") if isinstance(body, dict) else None
     if not isinstance(kind, str) or not kind.endswith("List") or not isinstance(body.get("items", []), list):
@@ -173,7 +173,7 @@ def _items(body: Any, line: int, item_lines: list[int]) -> Iterator[tuple[Any, i
         yield (implied | item if isinstance(item, dict) else item), item_line
 
 
-def _shape_problem(body: Any) -> str:  # noqa: ANN401 - what YAML holds
+def _shape_problem(body: Any) -> str:
     """Return what is wrong with the outermost shape of an object, or nothing."""
     if not isinstance(body, dict):
         return f"is a {_word(body)}; allowed: a mapping with apiVersion, kind and metadata"

@@ -10,34 +10,34 @@ import msgspec
 from scheduler.model.api import ApiStruct, Condition, ObjectMeta, PodSpec
 
 
-class PodTemplate(ApiStruct):
+class PodTemplate(ApiStruct, frozen=True):
     """What the pods of a controller look like."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: PodSpec = PodSpec()
 
 
-class OnPodCondition(ApiStruct):
+class OnPodCondition(ApiStruct, frozen=True):
     """A condition of a failed pod that a rule is about."""
 
     type: str = ""
     status: str = "True"
 
 
-class FailureRule(ApiStruct):
+class FailureRule(ApiStruct, frozen=True):
     """One rule of a pod failure policy."""
 
     action: str = ""
     on_pod_conditions: list[OnPodCondition] | None = None
 
 
-class FailurePolicy(ApiStruct):
+class FailurePolicy(ApiStruct, frozen=True):
     """How a Job takes the failures of its pods."""
 
     rules: list[FailureRule] | None = None
 
 
-class JobSpec(ApiStruct):
+class JobSpec(ApiStruct, frozen=True):
     """The spec of a Job."""
 
     parallelism: int | None = None
@@ -50,7 +50,7 @@ class JobSpec(ApiStruct):
     template: PodTemplate = PodTemplate()
 
 
-class JobStatus(ApiStruct):
+class JobStatus(ApiStruct, frozen=True):
     """The status of a Job, as a dump has it."""
 
     succeeded: int = 0
@@ -61,7 +61,7 @@ class JobStatus(ApiStruct):
     conditions: list[Condition] | None = None
 
 
-class ApiJob(ApiStruct):
+class ApiJob(ApiStruct, frozen=True):
     """A Job (batch/v1)."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -69,7 +69,7 @@ class ApiJob(ApiStruct):
     status: JobStatus = JobStatus()
 
 
-class ReplicaSpec(ApiStruct):
+class ReplicaSpec(ApiStruct, frozen=True):
     """The spec of a ReplicaSet, Deployment or StatefulSet."""
 
     replicas: int = 1
@@ -77,7 +77,7 @@ class ReplicaSpec(ApiStruct):
     template: PodTemplate = PodTemplate()
 
 
-class ApiReplicas(ApiStruct):
+class ApiReplicas(ApiStruct, frozen=True):
     """A ReplicaSet, Deployment or StatefulSet (apps/v1)."""
 
     metadata: ObjectMeta = ObjectMeta()

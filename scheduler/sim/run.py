@@ -36,7 +36,7 @@ _PROGRESS = (BindPod, EvictPod, NominatePod)
 class SchedulingEngine(Protocol):
     """What a simulation needs of an engine."""
 
-    def handle(self, input: Input) -> None:  # noqa: A002 - the engine's word
+    def handle(self, happened: Input, /) -> None:
         """Take in what happened."""
 
     def step(self, work_units: int = ...) -> bool:

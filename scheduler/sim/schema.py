@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _LONGEST_SHOWN = 60
 
 
-def without_nulls(value: Any) -> Any:  # noqa: ANN401 - JSON
+def without_nulls(value: Any) -> Any:
     """Return the value without keys whose value is null: to the API server they are absent."""
     if isinstance(value, dict):
         return {key: without_nulls(item) for key, item in value.items() if item is not None}
@@ -27,7 +27,7 @@ def without_nulls(value: Any) -> Any:  # noqa: ANN401 - JSON
     return value
 
 
-def type_problems(value: Any, wire_type: type) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - JSON
+def type_problems(value: Any, wire_type: type) -> Iterator[tuple[str, str]]:
     """Yield (path, sentence) for each part of a value that has another type than the wire type says."""
     yield from _differences(value, _info(wire_type), "")
 
@@ -37,7 +37,7 @@ def _info(wire_type: type) -> msgspec.inspect.Type:
     return msgspec.inspect.type_info(wire_type)
 
 
-def _differences(value: Any, info: msgspec.inspect.Type, path: str) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - JSON
+def _differences(value: Any, info: msgspec.inspect.Type, path: str) -> Iterator[tuple[str, str]]:
     kinds = [info]
     if isinstance(info, msgspec.inspect.UnionType):
         kinds = [kind for kind in info.types if not isinstance(kind, msgspec.inspect.NoneType)]
@@ -48,7 +48,7 @@ def _differences(value: Any, info: msgspec.inspect.Type, path: str) -> Iterator[
         yield from _inside(value, fitting, path)
 
 
-def _inside(value: Any, info: msgspec.inspect.Type, path: str) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - JSON
+def _inside(value: Any, info: msgspec.inspect.Type, path: str) -> Iterator[tuple[str, str]]:
     """Yield the differences inside a value whose outermost type is right."""
     match info:
         case msgspec.inspect.StructType(fields=fields):
@@ -83,7 +83,7 @@ _NAMES: dict[type, str] = {
 }
 
 
-def _fits(value: Any, info: msgspec.inspect.Type) -> bool:  # noqa: ANN401 - JSON
+def _fits(value: Any, info: msgspec.inspect.Type) -> bool:
     """Tell whether the outermost type is right; to Python, but not to JSON, a boolean is a number."""
     types = _PYTHON_TYPES.get(type(info))
     if types is None:
@@ -91,7 +91,7 @@ def _fits(value: Any, info: msgspec.inspect.Type) -> bool:  # noqa: ANN401 - JSO
     return isinstance(value, types) and (bool in types or not isinstance(value, bool))
 
 
-def _sentence(value: Any, kinds: list[msgspec.inspect.Type]) -> str:  # noqa: ANN401 - JSON
+def _sentence(value: Any, kinds: list[msgspec.inspect.Type]) -> str:
     allowed = " or ".join(dict.fromkeys(_NAMES.get(type(kind), "a mapping") for kind in kinds))
     if any(isinstance(kind, msgspec.inspect.StrType) for kind in kinds) and not isinstance(value, dict | list):
         allowed += f", such as {_quoted(value)} in quotes"

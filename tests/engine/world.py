@@ -6,7 +6,7 @@ For engine tests and scenarios.  Invariants are checked after every step.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 

@@ -82,6 +82,21 @@ async def test_the_same_refused_token_is_not_tried_for_ever(server: ScriptedServ
     assert len(server.requests) == 1
 
 
+async def test_unreadable_credentials_are_a_temporary_failure(server: ScriptedServer, naps: Naps) -> None:
+    """A token file that is being replaced must not end anything but the request."""
+    server.put(PODS, a_pod("p").manifest())
+    answers = iter(["", "Bearer t"])
+
+    def read() -> str:
+        if not (found := next(answers)):
+            raise FileNotFoundError("token")
+        return found
+
+    client = Client(Login(lambda: Connection(server.url, authorize=read)), sleep=naps)
+    assert (await client.get(POD))["metadata"]["name"] == "p"
+    await client.close()
+
+
 async def test_the_token_file_is_read_once_a_minute(server: ScriptedServer) -> None:
     """The header is kept for a minute and asked for again after it."""
     now = 0.0

@@ -183,8 +183,6 @@ async def test_a_rotated_token_is_no_end(server: ScriptedServer, client: Client)
     async with operating(server, client) as world:
         login = world.operator._login
         login._load = lambda: login_to(server, "new").connection  # what the file says now
-        login._read_at = float("-inf")
-        login.connection = login_to(server, "new").connection
         server.tokens = {"Bearer new"}
         server.end(PODS)
         server.put(PODS, a_pod("p").manifest(), silently=True)

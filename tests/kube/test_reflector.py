@@ -197,6 +197,29 @@ async def test_an_odd_error_event_lists_again(server: ScriptedServer, client: Cl
         await server.until(lambda: reflector.lists == 2)
 
 
+@pytest.mark.parametrize("answer", [Answer(400, "BadRequest"), Answer(504, message="Too large resource version: 9")])
+async def test_a_version_that_is_refused_is_given_up(
+    server: ScriptedServer, client: Client, timing: Timing, answer: Answer
+) -> None:
+    """As after a restore of etcd from a backup."""
+    server.script("WATCH", PODS, answer)
+    async with running(client, timing) as (reflector, _):
+        await server.until(lambda: reflector.lists == 2 and server.watchers(PODS))
+
+
+async def test_a_starting_server_does_not_empty_a_view(server: ScriptedServer, client: Client, naps: Naps) -> None:
+    """It answers 403 or 404 for a while; what was there is believed to be there for a minute."""
+    server.put(PODS, a_pod("p").manifest())
+    resource = Resource("pods", PODS, ApiPod, is_optional=True)
+    async with running(client, Timing(sleep=naps, absent_after=60.0), resource) as (reflector, log):
+        await server.until(lambda: server.watchers(PODS))
+        server.script("WATCH", PODS, Answer(403), Answer(404), Answer(403))
+        server.end(PODS)
+        await server.until(lambda: len(server.seen("WATCH", PODS)) == 5)
+        assert log.lines == ["+p"]
+        assert not reflector.is_absent
+
+
 async def test_one_bad_object_costs_only_itself(server: ScriptedServer, client: Client, timing: Timing) -> None:
     """In a list and in a watch, undecodable or senseless: it is reported and the others go on."""
     bad = a_pod("bad").manifest() | {"spec": "no object"}

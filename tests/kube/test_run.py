@@ -173,6 +173,19 @@ async def test_a_pod_that_makes_no_sense_is_told_so(server: ScriptedServer) -> N
         assert "many" in condition["message"]
 
 
+async def test_an_address_that_is_taken_ends_it_with_one(server: ScriptedServer) -> None:
+    """Before anything else has begun."""
+    async with replica(server) as first:
+        await server.until(lambda: first.process.health.bound)
+        port = first.process.health.bound[ADDRESS][1]
+        taken = f"127.0.0.1:{port}"
+        second = Process(
+            SchedulerConfiguration(healthz_bind_address=taken, metrics_bind_address=taken),
+            lambda: Connection(server.url),
+        )
+        assert await second.run() == 1
+
+
 async def test_what_is_forbidden_and_optional_switches_its_part_off(server: ScriptedServer) -> None:
     """Budgets may not be read: scheduling works."""
     server.put(NODES, a_big_node("n"))

@@ -16,14 +16,17 @@ GPU = "nvidia.com/gpu"
 
 
 def items(world: World, kind: type) -> list[Any]:
+    """Return what of a kind is created."""
     return [submitted.item for submitted in world.submitted if isinstance(submitted.item, kind)]
 
 
 def the_pod(*manifests: dict[str, Any], **options: Any) -> Any:
+    """Return the first pod of a world."""
     return items(a_world(*manifests, **options), PodObject)[0].api
 
 
 def problems_of(*manifests: Any, **options: Any) -> list[str]:
+    """Return what is wrong with manifests."""
     with pytest.raises(ManifestError) as caught:
         a_world(*manifests, **options)
     return [str(problem) for problem in caught.value.problems]
@@ -104,7 +107,7 @@ def test_kinds_that_are_not_read_are_counted_once() -> None:
         (a_pod("p", tolerations=[{"operator": "Exist"}]), "spec.tolerations[0].operator: 'Exist' is unknown; allowed: Exists, Equal,"),
         (a_pod("p", tolerations=[{"key": "a", "effect": "Never"}]), "spec.tolerations[0].effect: 'Never' is unknown; allowed: NoSchedule,"),
         (a_pod("p", nodeSelector={"a": 1}), 'spec.nodeSelector[a]: 1 is a number; allowed: text, such as "1" in quotes'),
-        (a_pod("p", nodeSelector=["a"]), "spec.nodeSelector: [\"a\"] is a list; allowed: a mapping"),
+        (a_pod("p", nodeSelector=["a"]), 'spec.nodeSelector: ["a"] is a list; allowed: a mapping'),
         (a_pod("p", priority="high"), "spec.priority: high is a text; allowed: a whole number"),
         (a_pod("p", preemptionPolicy="always"), "spec.preemptionPolicy: 'always' is unknown; allowed: PreemptLowerPriority, Never"),
         (a_pod("p", run="soon"), f"metadata.annotations[{PREFIX}/run-seconds]: 'soon' is no time"),
@@ -140,6 +143,7 @@ def test_a_mistake_is_told_with_file_object_field_and_what_is_allowed(manifest: 
 
 
 def affinity(**requirement: Any) -> dict[str, Any]:
+    """Return an affinity with one requirement."""
     terms = {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
 
@@ -147,7 +151,10 @@ def affinity(**requirement: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("requirement", "expected"),
     [
-        ({"key": "a", "operator": "in", "values": ["b"]}, "'in' is unknown; allowed: In, NotIn, Exists, DoesNotExist, Gt, Lt"),
+        (
+            {"key": "a", "operator": "in", "values": ["b"]},
+            "'in' is unknown; allowed: In, NotIn, Exists, DoesNotExist, Gt, Lt",
+        ),
         ({"key": "a", "operator": "In"}, "is empty; allowed: at least one value with In"),
         ({"key": "a", "operator": "Exists", "values": ["b"]}, "is not allowed with Exists; allowed: none"),
         ({"key": "a", "operator": "Gt", "values": ["many"]}, "is not allowed with Gt; allowed: one whole number"),
@@ -173,7 +180,11 @@ def test_annotations_that_are_no_text_are_told_with_the_remedy(value: Any) -> No
 
 def test_a_resource_of_devices_needs_equal_request_and_limit() -> None:
     """GPUs cannot be over-committed, so the API server refuses a request without an equal limit."""
-    resources = [{"requests": {GPU: 2}}, {"requests": {GPU: 2}, "limits": {GPU: 4}}, {"requests": {"cpu": 2}, "limits": {"cpu": 1}}]
+    resources = [
+        {"requests": {GPU: 2}},
+        {"requests": {GPU: 2}, "limits": {GPU: 4}},
+        {"requests": {"cpu": 2}, "limits": {"cpu": 1}},
+    ]
     found = problems_of(*(a_pod(f"p{i}", containers=[{"resources": r}]) for i, r in enumerate(resources)))
     assert [line.split(": ")[2] for line in found] == [
         "spec.containers[0].resources.limits[nvidia.com/gpu]",
@@ -206,13 +217,16 @@ def test_an_unknown_key_of_our_own_group_is_told() -> None:
 @pytest.mark.parametrize("metadata", [None, [], "x", {}, {"name": 3}, {"name": None}])
 def test_metadata_of_any_shape_is_a_problem_and_no_crash(metadata: Any) -> None:
     """Whatever stands where metadata should stand, the answer is a sentence."""
-    assert len(problems_of({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": a_template()["spec"]})) == 1
+    assert (
+        len(problems_of({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": a_template()["spec"]})) == 1
+    )
 
 
 # Dumps.
 
 
 def owned(pod: dict[str, Any], kind: str, name: str) -> dict[str, Any]:
+    """Give an object a controller."""
     pod["metadata"]["ownerReferences"] = [{"kind": kind, "name": name, "controller": True}]
     return pod
 
@@ -220,7 +234,9 @@ def owned(pod: dict[str, Any], kind: str, name: str) -> dict[str, Any]:
 def test_a_deployment_leaves_pods_to_its_replica_set() -> None:
     """In a dump, ReplicaSet and pods are there; only the ReplicaSet makes pods, and all count as the Deployment's."""
     replica_set = owned(replicas("ReplicaSet", "web-1", 2), "Deployment", "web")
-    world = a_world(*nodes(1), replicas("Deployment", "web", 2), replica_set, owned(a_pod("web-1-x"), "ReplicaSet", "web-1"))
+    world = a_world(
+        *nodes(1), replicas("Deployment", "web", 2), replica_set, owned(a_pod("web-1-x"), "ReplicaSet", "web-1")
+    )
     assert [(c.owner.kind, c.root.kind) for c in items(world, ControllerObject)] == [("ReplicaSet", "Deployment")]
     assert items(world, PodObject)[0].root.kind == "Deployment"
 
@@ -233,6 +249,7 @@ def test_pods_that_have_ended_are_history() -> None:
 
 
 def finished_job(name: str = "j") -> dict[str, Any]:
+    """Return a Job that ran for five minutes."""
     job = a_job(name, 2, 1)
     job["metadata"]["creationTimestamp"] = "2026-02-01T10:00:00Z"
     job["status"] = {
@@ -254,7 +271,13 @@ def test_a_finished_job_is_history_unless_durations_come_from_jobs() -> None:
 
 @pytest.mark.parametrize(
     ("durations", "annotated", "expected"),
-    [(Durations.ANNOTATION, None, None), (Durations.ANNOTATION, 7, 7), (90.0, None, 90), (90.0, 7, 7), (Durations.JOB, None, 60)],
+    [
+        (Durations.ANNOTATION, None, None),
+        (Durations.ANNOTATION, 7, 7),
+        (90.0, None, 90),
+        (90.0, 7, 7),
+        (Durations.JOB, None, 60),
+    ],
 )
 def test_the_annotation_goes_before_other_durations(durations: Any, annotated: Any, expected: Any) -> None:
     """How long a pod runs: its annotation, else what the option says."""

@@ -12,6 +12,7 @@ POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\n"
 
 
 def names(documents) -> list[str]:
+    """Return the names of objects."""
     return [document.body["metadata"]["name"] for document in documents]
 
 
@@ -20,7 +21,9 @@ def test_a_folder_is_read_by_file_name_and_below(tmp_path: Path) -> None:
     (tmp_path / "b.yml").write_text(POD % "second")
     (tmp_path / "a.yaml").write_text(POD % "first")
     (tmp_path / "c").mkdir()
-    (tmp_path / "c" / "d.json").write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "third"}}))
+    (tmp_path / "c" / "d.json").write_text(
+        json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "third"}})
+    )
     (tmp_path / "notes.txt").write_text("not: [a manifest")
     documents, problems = read_paths([str(tmp_path)])
     assert names(documents) == ["first", "second", "third"]

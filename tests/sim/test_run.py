@@ -132,6 +132,7 @@ def test_an_empty_cluster_is_no_accident() -> None:
 
 
 def cluster_with(*manifests: Any) -> Cluster:
+    """Return an embedded cluster without an engine."""
     cluster = Cluster(a_world(*manifests), frozenset({"ai-scheduler"}))
     cluster.agenda.run_due(cluster.clock())
     cluster.take_inputs()
@@ -139,11 +140,13 @@ def cluster_with(*manifests: Any) -> Cluster:
 
 
 def ref(cluster: Cluster, name: str) -> PodRef:
+    """Return the reference of a pod."""
     pod = next(sim.pod for sim in cluster.pods.values() if sim.pod.name == name)
     return PodRef(pod.namespace, pod.name, pod.uid)
 
 
 def answers(cluster: Cluster, *effects: Any) -> list[str]:
+    """Apply effects and return the kinds of the answers."""
     for effect in effects:
         cluster.apply(effect)
     return [type(answer).__name__ for answer in cluster.take_inputs()]
@@ -241,4 +244,8 @@ def test_the_invariants_hold_in_any_world(count: int, gangs: list[Any], singles:
     outcome = run(*manifests)
     for found in outcome.workloads:
         fits = found.gpus <= 8 * count or found.kind == "Job"
-        assert found.phase in (("Succeeded", "Failed") if fits else ("Pending",)), (found.name, found.phase, found.reason)
+        assert found.phase in (("Succeeded", "Failed") if fits else ("Pending",)), (
+            found.name,
+            found.phase,
+            found.reason,
+        )

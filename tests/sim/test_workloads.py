@@ -31,10 +31,12 @@ def evict(simulation: Simulation, count: int = 1) -> list[str]:
 
 
 def names(simulation: Simulation) -> list[str]:
+    """Return the names of the pods that have not ended."""
     return [sim.pod.name for sim in simulation.cluster.pods.values() if not sim.pod.is_terminal]
 
 
 def to_end(simulation: Simulation) -> Any:
+    """Run to the end."""
     while simulation.advance():
         pass
     return simulation.outcome()
@@ -107,6 +109,7 @@ def test_evictions_count_as_failures_unless_they_are_ignored(policy: Any, phase:
 
 
 def failing(count: int | None, limit: int = 6, parallelism: int = 1) -> dict[str, Any]:
+    """Return a Job of which so many pods fail."""
     job = a_job("j", parallelism, run=10, job={"backoffLimit": limit})
     annotations = job["spec"]["template"]["metadata"]["annotations"]
     annotations[f"{PREFIX}/exit-code"] = "1"
@@ -137,7 +140,7 @@ def test_a_failed_job_takes_its_other_pods_with_it() -> None:
 
 
 def test_a_deadline_ends_a_job() -> None:
-    """activeDeadlineSeconds counts from the Job's start, also while its pods wait."""
+    """The activeDeadlineSeconds count from the Job's start, also while its pods wait."""
     for gpus in (0, 99):
         found = workload(run(*nodes(1), a_job("j", 1, gpus, run=500, job={"activeDeadlineSeconds": 60})), "j")
         assert (found.phase, found.code) == ("Failed", "DeadlineExceeded")

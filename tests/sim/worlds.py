@@ -66,7 +66,9 @@ def a_job(name: str, parallelism: int | None = 1, gpus: int = 0, *, submit: floa
     return _submitted(manifest, submit)
 
 
-def a_gang(name: str, size: int, gpus: int, *, minimum: int | None = None, job: Manifest | None = None, **template: Any) -> list[Manifest]:
+def a_gang(
+    name: str, size: int, gpus: int, *, minimum: int | None = None, job: Manifest | None = None, **template: Any
+) -> list[Manifest]:
     """Return a PodGroup and the Job of its pods; evictions do not count as failures of the Job."""
     ignore = {"podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}}
     group = {
@@ -76,7 +78,9 @@ def a_gang(name: str, size: int, gpus: int, *, minimum: int | None = None, job: 
     return [group, a_job(name, size, gpus, gang=name, job=ignore | (job or {}), **template)]
 
 
-def replicas(kind: str, name: str, count: int, gpus: int = 0, *, spec: Manifest | None = None, **template: Any) -> Manifest:
+def replicas(
+    kind: str, name: str, count: int, gpus: int = 0, *, spec: Manifest | None = None, **template: Any
+) -> Manifest:
     """Return a Deployment, ReplicaSet or StatefulSet."""
     made = a_template(gpus, **template)
     made["metadata"]["labels"] |= {"app": name}
@@ -86,7 +90,12 @@ def replicas(kind: str, name: str, count: int, gpus: int = 0, *, spec: Manifest 
 
 def a_class(name: str, value: int, **fields: Any) -> Manifest:
     """Return a PriorityClass."""
-    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value} | fields
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": value,
+    } | fields
 
 
 def _submitted(manifest: Manifest, seconds: float) -> Manifest:

@@ -15,6 +15,7 @@ from .victims import importance, split_by_budget
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
     from scheduler.framework.handle import Handle, Trial
     from scheduler.model import Pod
     from scheduler.state.snapshot import Bools, Row
@@ -116,7 +117,7 @@ class Costs:
         for pod, _ in weak:
             self._violations[pod.uid] = pod.uid in broken
         ordered = sorted(
-            reversed(weak), key=lambda entry: (entry[0].uid in broken, entry[1].priority, len(entry[1].pods))
+            weak[::-1], key=lambda entry: (entry[0].uid in broken, entry[1].priority, len(entry[1].pods))
         )
         return list({id(unit): unit for _, unit in ordered}.values())
 

@@ -13,6 +13,7 @@ from scheduler.model.selectors import matches_labels
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
     from scheduler.model import Budget, GangKey, Pod
     from scheduler.state.cluster import ClusterState
 

@@ -1,0 +1,187 @@
+"""Manifests of nodes, pods and groups for end-to-end tests, and how to ask about them."""
+
+from typing import Any
+
+from e2e.controlplane.client import ApiError
+from e2e.controlplane.cluster import ControlPlane
+from e2e.waiting import wait_until
+
+GROUP = "scheduling.ai-scheduler.io"
+GPU = "nvidia.com/gpu"
+H100 = "NVIDIA-H100-80GB-HBM3"
+V100 = "Tesla-V100-SXM2-32GB"
+
+
+def node(
+    name: str, pool: str, gpus: int = 8, product: str = H100, cpu: str = "64", labels: dict[str, str] | None = None, **spec: Any
+) -> dict[str, Any]:
+    """A node of a pool; a test's pods ask for its pool, so that tests do not share nodes."""
+    amounts = {"cpu": cpu, "memory": "512Gi", "pods": "110", "ephemeral-storage": "1Ti"}
+    marks = {"kubernetes.io/hostname": name, "e2e/pool": pool, **(labels or {})}
+    if gpus:
+        amounts[GPU] = str(gpus)
+        marks |= {"nvidia.com/gpu.product": product, "nvidia.com/gpu.count": str(gpus)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": marks, "annotations": {"kwok.x-k8s.io/node": "fake"}},
+        "spec": spec,
+        "status": {"allocatable": amounts, "capacity": amounts},
+    }
+
+
+def pod(name: str, pool: str, gpus: int = 0, cpu: str = "100m", gang: str = "", **spec: Any) -> dict[str, Any]:
+    """A pod for ai-scheduler on the nodes of a pool."""
+    limits = {GPU: str(gpus)} if gpus else {}
+    labels = {f"{GROUP}/pod-group": gang} if gang else {}
+    labels |= spec.pop("labels", {})
+    metadata = {"name": name, "labels": labels, "annotations": spec.pop("annotations", {})}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {
+            "schedulerName": "ai-scheduler",
+            "nodeSelector": {"e2e/pool": pool},
+            "terminationGracePeriodSeconds": 1,
+            "tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}],
+            "containers": [
+                {
+                    "name": "main",
+                    "image": "registry.k8s.io/pause:3.10",
+                    "resources": {"requests": {"cpu": cpu}, "limits": limits},
+                }
+            ],
+            **spec,
+        },
+    }
+
+
+def group(name: str, minimum: int, **spec: Any) -> dict[str, Any]:
+    """A PodGroup of ours."""
+    return {
+        "apiVersion": f"{GROUP}/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": name},
+        "spec": {"minMember": minimum, **spec},
+    }
+
+
+class World:
+    """Nodes of one test's pool and objects in its namespace."""
+
+    def __init__(self, plane: ControlPlane, namespace: str) -> None:
+        """Takes the namespace; the pool has its name."""
+        self.plane = plane
+        self.namespace = namespace
+        self.pool = namespace
+        self._nodes: list[str] = []
+
+    def node(self, name: str, **more: Any) -> str:
+        """Makes a node and waits until kwok has it ready; returns its full name."""
+        full = f"{self.namespace}-{name}"
+        self.plane.request("POST", "/api/v1/nodes", node(full, self.pool, **more))
+        self._nodes.append(full)
+        wait_until(lambda: not self.taints(full), what=f"node {full} to be ready")
+        return full
+
+    def nodes(self, count: int, **more: Any) -> list[str]:
+        """Makes some equal nodes."""
+        return [self.node(f"n{i}", **more) for i in range(count)]
+
+    def taints(self, name: str) -> list[str]:
+        """Returns the not-ready taints of a node."""
+        taints = self.plane.request("GET", f"/api/v1/nodes/{name}")["spec"].get("taints", [])
+        return [t["key"] for t in taints if t["key"].startswith("node.kubernetes.io/not-ready")]
+
+    def pod(self, name: str, **more: Any) -> None:
+        """Makes a pod."""
+        self.plane.request("POST", f"/api/v1/namespaces/{self.namespace}/pods", pod(name, self.pool, **more))
+
+    def gang(self, name: str, count: int, minimum: int | None = None, gpus: int = 8, **more: Any) -> list[str]:
+        """Makes a group and its pods; returns the pods' names."""
+        self.group(name, minimum or count)
+        return self.members(name, range(count), gpus=gpus, **more)
+
+    def members(self, gang: str, numbers: Any, gpus: int = 8, **more: Any) -> list[str]:
+        """Makes members of a group."""
+        names = [f"{gang}-{i}" for i in numbers]
+        for name in names:
+            self.pod(name, gang=gang, gpus=gpus, **more)
+        return names
+
+    def group(self, name: str, minimum: int, **spec: Any) -> None:
+        """Makes a PodGroup."""
+        path = f"/apis/{GROUP}/v1alpha1/namespaces/{self.namespace}/podgroups"
+        self.plane.request("POST", path, group(name, minimum, **spec))
+
+    def priority(self, name: str, value: int) -> str:
+        """Makes a PriorityClass of this test; returns its name."""
+        full = f"{self.namespace}-{name}"
+        body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": full}, "value": value}
+        self.plane.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
+        return full
+
+    def get(self, name: str) -> dict[str, Any]:
+        """Returns a pod; an empty mapping if there is none."""
+        try:
+            return self.plane.request("GET", f"/api/v1/namespaces/{self.namespace}/pods/{name}")
+        except ApiError as error:
+            if error.status == 404:
+                return {}
+            raise
+
+    def placed(self) -> dict[str, str]:
+        """Returns pod name → node name, of pods on nodes that are not going."""
+        items = self.plane.request("GET", f"/api/v1/namespaces/{self.namespace}/pods")["items"]
+        return {
+            p["metadata"]["name"]: p["spec"]["nodeName"]
+            for p in items
+            if p["spec"].get("nodeName") and not p["metadata"].get("deletionTimestamp")
+        }
+
+    def wait_placed(self, *names: str, timeout_seconds: float = 30) -> dict[str, str]:
+        """Waits until pods are on nodes; returns where they are."""
+
+        def all_there() -> dict[str, str] | None:
+            found = self.placed()
+            return found if all(name in found for name in names) else None
+
+        return wait_until(all_there, timeout_seconds, lambda: f"{names} placed; placed are {self.placed()}")
+
+    def condition(self, name: str) -> dict[str, Any]:
+        """Returns a pod's PodScheduled condition, or an empty mapping."""
+        conditions = self.get(name).get("status", {}).get("conditions", [])
+        return next((c for c in conditions if c["type"] == "PodScheduled"), {})
+
+    def wait_condition(self, name: str, reason: str, timeout_seconds: float = 30) -> dict[str, Any]:
+        """Waits until PodScheduled has a reason; returns the condition."""
+
+        def there() -> dict[str, Any] | None:
+            found = self.condition(name)
+            return found if found.get("reason") == reason else None
+
+        return wait_until(there, timeout_seconds, lambda: f"{name} with reason {reason}; it has {self.condition(name)}")
+
+    def group_status(self, name: str) -> dict[str, Any]:
+        """Returns a PodGroup's status."""
+        path = f"/apis/{GROUP}/v1alpha1/namespaces/{self.namespace}/podgroups/{name}"
+        return self.plane.request("GET", path).get("status", {})
+
+    def events(self, reason: str) -> list[dict[str, Any]]:
+        """Returns the events of this namespace with a reason."""
+        items = self.plane.request("GET", f"/apis/events.k8s.io/v1/namespaces/{self.namespace}/events")["items"]
+        return [e for e in items if e.get("reason") == reason]
+
+    def delete_pod(self, name: str) -> None:
+        """Deletes a pod with its grace period."""
+        self.plane.request("DELETE", f"/api/v1/namespaces/{self.namespace}/pods/{name}")
+
+    def close(self) -> None:
+        """Removes the nodes."""
+        for name in self._nodes:
+            try:
+                self.plane.request("DELETE", f"/api/v1/nodes/{name}")
+            except ApiError as error:
+                if error.status != 404:
+                    raise
