@@ -31,7 +31,9 @@ log = structlog.stdlib.get_logger("operator")
 
 #: How often to look whether our CRD has appeared.
 LOOK_SECONDS = 15.0
-LONGEST_RESTART_SECONDS = 30.0
+LONGEST_RESTART_SECONDS = 5.0
+#: After a run of this length a failure of Kopf is the first one again.
+HEALTHY_SECONDS = 60.0
 
 
 class _NoEssence(kopf.DiffBaseStorage):
@@ -100,7 +102,7 @@ class Operator:
             if self._groups_appeared.is_set():
                 log.info("resource_appeared", resource=PLURAL)
                 continue
-            failures = 0 if loop.time() - began > 2 * LONGEST_RESTART_SECONDS else failures + 1
+            failures = 0 if loop.time() - began > HEALTHY_SECONDS else failures + 1
             log.warning("operator_restarts", problem=problem)
             await self._sleep(backoff_seconds(failures, 0.5, LONGEST_RESTART_SECONDS))
             self._view.reconciler.ask()
@@ -148,7 +150,7 @@ class Operator:
         settings.watching.chunk_size = 500
         settings.watching.field_selectors["", "v1", "pods"] = self._selector
         settings.queueing.idle_timeout = 0.2  # a task per pod lives on this long; 5 s would keep thousands of them
-        settings.networking.error_backoffs = (0.5, 1, 2, 4, 8)
+        settings.networking.error_backoffs = (0.5, 1, 2, 2, 2, 2)  # beyond an outage of 10 s it is started anew
         settings.persistence.diffbase_storage = _NoEssence()
         settings.persistence.finalizer = f"{GROUP}/unused"
         return settings

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 log = structlog.stdlib.get_logger("reconciler")
 
 EVERY_SECONDS = 60.0
+#: How long what has just left may take to be told by the view itself.
+SETTLE_SECONDS = 1.0
 #: For each object the next look is put off by this, so that lists of many thousands cost little.
 SECONDS_PER_OBJECT = 0.005
 
@@ -74,7 +76,7 @@ class Reconciler:
     async def compare(self, view: View) -> int:
         """Compare one view with the API server; return how many differences were mended.
 
-        What the view held before the list began and the list lacks has left.  What the list has and the view lacks may
+        What the view held before the list began, the list lacks and the view still holds a second later has left.  What the list has and the view lacks may
         only be late; it is read and handed over if that is still so at the next comparison.
         """
         before = set(view.uids())
@@ -83,6 +85,9 @@ class Reconciler:
         except (RequestError, msgspec.MsgspecError):
             return 0
         ghosts = sorted(before - present.keys())
+        if ghosts:  # most of them have just been bound, and the news is on its way
+            await self._sleep(SETTLE_SECONDS)
+            ghosts = sorted(set(ghosts) & set(view.uids()))
         for uid in ghosts:
             view.left(uid)
         held = set(view.uids())

@@ -5,11 +5,12 @@ For `ai-scheduler run`.
 | phase | what happens | ends by |
 |---|---|---|
 | gathering | watches fill the standby picture; the Lease is tried for | all views complete and the Lease held |
-| leading | a fresh engine, fed with the picture, decides; the binder writes | SIGTERM, a lost Lease, an accident |
+| leading | a fresh engine, fed with the picture, decides; the binder writes | SIGTERM, an accident; a lost Lease: gathering again |
 | stopping | no more decisions; bindings in flight are finished, at most 10 s; the Lease is released | exit 0 |
 
-A lost Lease or an exception of a part ends the process at once with exit code 1; its next start rebuilds everything from
-the API server.
+A lost Lease (somebody else leads, or the API server was away for longer than the renew deadline) stops all writes at once
+and drops the engine; the process stands by with its picture and may lead again.  An exception of a part ends the process
+with exit code 1; its next start rebuilds everything from the API server.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from scheduler.config import SchedulerConfiguration
     from scheduler.engine.decision import Decision
     from scheduler.engine.engine import Engine
+    from scheduler.engine.inputs import Input
 
 log = structlog.stdlib.get_logger("process")
 
@@ -169,24 +171,33 @@ class Process:
     # ---- phases ----
 
     async def _elect(self) -> None:
-        """Become the leader and stay it; LeaseLostError otherwise."""
-        if self._election is not None:
-            await self._election.acquire()
-        self._is_leading = True
-        self.metrics.set("ai_scheduler_leader", 1)
-        self._inbox.wake()
-        if self._election is None:
-            await asyncio.Event().wait()
-        else:
-            await self._election.hold()
+        """Become the leader and stay it; after a lost Lease stand by and try again."""
+        while True:
+            if self._election is not None:
+                await self._election.acquire()
+            self._is_leading = True
+            self.metrics.set("ai_scheduler_leader", 1)
+            self._inbox.wake()
+            try:
+                await (asyncio.Event().wait() if self._election is None else self._election.hold())
+            except LeaseLostError as lost:
+                log.error("lease_lost", problem=str(lost))
+                self._is_leading = False
+                self.metrics.set("ai_scheduler_leader", 0)
+                if self._loop is not None:
+                    self._loop.stop()
 
     async def _lead(self) -> None:
-        """Gather until this replica may decide, then decide."""
-        while not (self._is_leading and self._synced.is_set()):
-            await self._inbox.wait(1.0)
-            for item in self._inbox.take():
-                self._standby.handle(item)
-                self._observer.input(item)
+        """Gather until this replica may decide, then decide for as long as it may; and again."""
+        while not self.stop.is_set():
+            while not (self._is_leading and self._synced.is_set()):
+                await self._inbox.wait(1.0)
+                for item in self._inbox.take():
+                    self.input(item)
+            await self._decide()
+
+    async def _decide(self) -> None:
+        """Feed a fresh engine with the picture and let it decide until the Lease is lost or the process stops."""
         gc.collect()
         gc.freeze()
         clock = steady_clock()
@@ -197,12 +208,26 @@ class Process:
             self._binder.carry_out,
             clock=clock,
             may_decide=self.may_write,
-            observer=self._observer,
+            observer=self,
         )
         log.info("leading", objects=len(self._standby))
-        await self._loop.feed(self._standby.take())
+        await self._loop.feed(self._standby.inputs())
         self._complaints.say_all()
         await self._loop.run()
+        self.engine = self._loop = None
+
+    def input(self, item: Input) -> None:
+        """Keep the picture and the metrics up to date; part of the loop's observer."""
+        self._standby.handle(item)
+        self._observer.input(item)
+
+    def step_began(self) -> None:
+        """Pass on to the metrics that the engine begins to work."""
+        self._observer.step_began()
+
+    def step_ended(self, *, has_more: bool) -> None:
+        """Pass on to the metrics that it pauses."""
+        self._observer.step_ended(has_more=has_more)
 
     async def _sync(self) -> None:
         """Wait until the views are complete."""
@@ -346,7 +371,4 @@ def _failure(task: asyncio.Task[Any]) -> BaseException | None:
 
 
 def _log_failure(failure: BaseException | None) -> None:
-    if isinstance(failure, LeaseLostError):
-        log.error("lease_lost", problem=str(failure))
-    else:
-        log.error("part_failed", exc_info=failure)
+    log.error("part_failed", exc_info=failure)

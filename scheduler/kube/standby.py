@@ -1,7 +1,7 @@
-"""Standby: the latest input about each object, until there is an engine to take them.
+"""Standby: the latest input about each object, from which a fresh engine can be fed at any time.
 
-For the process.  A replica that does not lead, or whose views are not complete yet, keeps its picture here; when it may
-decide, a fresh engine is fed with it.  So no stale effects, backoffs or timers are carried into a leadership.
+For the process.  It is kept up to date whether the replica leads or not; whenever it comes to lead, a fresh engine is fed
+with it.  So no stale effects, backoffs or timers are carried into a leadership, and a lost Lease needs no restart.
 """
 
 from __future__ import annotations
@@ -69,8 +69,6 @@ class Standby:
             case BudgetRemoved(namespace, name):
                 self._latest["budget"].pop((namespace, name), None)
 
-    def take(self) -> list[Input]:
-        """Return all inputs in the order in which an engine wants them, and forget them."""
-        taken = [item for kind in _ORDER for item in self._latest[kind].values()]
-        self._latest = {kind: {} for kind in _ORDER}
-        return taken
+    def inputs(self) -> list[Input]:
+        """Return the latest input of every object, in the order in which an engine wants them."""
+        return [item for kind in _ORDER for item in self._latest[kind].values()]

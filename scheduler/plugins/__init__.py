@@ -17,6 +17,7 @@ from .node_ports import NodePorts
 from .node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from .node_resources_fit import NodeResourcesFit
 from .node_unschedulable import NodeUnschedulable
+from .nvlink_topology import NVLinkTopology
 from .preemption import DefaultPreemption, GangPreemption
 from .priority_sort import PrioritySort
 from .scheduling_gates import SchedulingGates
@@ -29,7 +30,7 @@ BUILT_IN: dict[str, type[Plugin]] = {
     cls.NAME: cls
     for cls in (
         SchedulingGates, PrioritySort, NodeName, NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts,
-        NodeResourcesFit, NodeResourcesBalancedAllocation, ImageLocality, GPUIsolation, Gang,
+        NodeResourcesFit, NodeResourcesBalancedAllocation, ImageLocality, GPUIsolation, NVLinkTopology, Gang,
         DefaultPreemption, GangPreemption, DefaultBinder,
     )
 }  # fmt: skip
@@ -61,6 +62,7 @@ _AI_SCHEDULER: dict[str, int] = {
     },
     "NodeResourcesFit": 3,
     "GPUIsolation": 5,
+    "NVLinkTopology": 3,
     "DefaultPreemption": 0,
     "GangPreemption": 0,
     "DefaultBinder": 0,

@@ -136,7 +136,7 @@ class Outcome:
     def mean_share(self, used: str, total: str) -> float:
         """Return the share in use over the whole time, 0 to 1; of no resource at all it is 0."""
         ends = [sample.seconds for sample in self.samples[1:]] + [self.end_seconds]
-        spans = [(end - sample.seconds, sample) for sample, end in zip(self.samples, ends, strict=True)]
+        spans = [(end - sample.seconds, sample) for sample, end in zip(self.samples, ends, strict=False)]
         capacity = sum(span * getattr(sample, total) for span, sample in spans)
         return sum(span * getattr(sample, used) for span, sample in spans) / capacity if capacity else 0.0
 

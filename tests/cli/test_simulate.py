@@ -88,10 +88,14 @@ def test_what_happens_is_told_line_by_line(fitting: str) -> None:
     assert "started after" not in call(fitting, "--quiet").stdout
 
 
-@pytest.mark.parametrize(("source", "finished"), [("annotation", None), ("90", 92), ("90s", 92), ("job", 30)])
+@pytest.mark.parametrize(("source", "finished"), [("annotation", None), ("90", 92), ("90s", 92), ("job", 62)])
 def test_durations_come_from_where_the_option_says(tmp_path: Path, source: str, finished: float | None) -> None:
-    """A Job without an annotation runs on, so many seconds, or until its deadline."""
-    path = written(tmp_path / "j.yaml", *nodes(1), a_job("j", job={"activeDeadlineSeconds": 30} if source == "job" else {}))
+    """A Job without an annotation runs on, for so many seconds, or as long as it ran in truth."""
+    job = a_job("j")
+    if source == "job":
+        ended = {"conditions": [{"type": "Complete", "status": "True"}], "completionTime": "2026-01-01T00:01:00Z"}
+        job["status"] = {"startTime": "2026-01-01T00:00:00Z"} | ended
+    path = written(tmp_path / "j.yaml", *nodes(1), job)
     (found,) = json.loads(call(path, "-o", "json", "--duration-from", source).stdout)["workloads"]
     assert found["finished"] == finished
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from scheduler.sim.charts import Scale, colour_classes
 from scheduler.sim.html import page_of
 from scheduler.sim.occupancy import Run, runs_of, stays_by_gpu, waits_of
-from scheduler.sim.outcome import Outcome, PodOutcome, Sample, WorkloadOutcome, to_json
+from scheduler.sim.outcome import NodeOutcome, Outcome, PodOutcome, Sample, WorkloadOutcome, to_json
 from scheduler.sim.report import preemptions_of, print_report, shares_over_time
 from scheduler.sim.words import duration, short_names, sparkline
 
@@ -36,6 +36,12 @@ def text_of(outcome: Outcome, **options: Any) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
+def an_outcome(end: float, *workloads: WorkloadOutcome, **fields: Any) -> Outcome:
+    """Return an outcome of workloads."""
+    empty = {"nodes": (), "evictions": (), "samples": (), "notes": ()}
+    return Outcome(start=0, end_seconds=end, is_cut=False, workloads=workloads, **(empty | fields))
+
+
 # Words.
 
 
@@ -56,7 +62,7 @@ def test_durations_have_their_two_largest_units(seconds: float, text: str) -> No
         (["gpu-02", "gpu-01", "gpu-03", "gpu-09"], "gpu-[01-03,09]"),
         (["b1", "a1"], "a1, b1"),
         (["node-9", "node-10"], "node-[9-10]"),
-        (["n", "n1"], "n[,1]"),
+        (["n", "n1"], "n, n1"),
     ],
 )
 def test_names_with_running_numbers_are_drawn_together(names: list[str], text: str) -> None:
@@ -91,8 +97,10 @@ def test_evictions_of_one_moment_are_drawn_together(outcome: Outcome) -> None:
 
 def test_names_that_look_like_markup_are_text() -> None:
     """What a user calls things is shown as it is."""
-    odd = WorkloadOutcome("Job", "a", "[red]b", "Pending", 0, 0, None, None, None, 1, 1, (), 0, None, None, 0, "", "<b>[/]", ())
-    made = Outcome(0, 10, False, (), (odd,), (), (Sample(0, 0, 0, 0, 0, 1),), ("<i>",))
+    odd = WorkloadOutcome(
+        "Job", "a", "[red]b", "Pending", 0, 0, None, None, None, 1, 1, (), 0, None, None, 0, "", "<b>[/]", ()
+    )
+    made = an_outcome(10, odd, samples=(Sample(0, 0, 0, 0, 0, 1),), notes=("<i>",))
     assert "a/[red]b" in text_of(made)
     page = page_of(made)
     assert "<b>[/]" not in page
@@ -103,7 +111,7 @@ def test_names_that_look_like_markup_are_text() -> None:
 def test_shares_are_those_of_their_moment() -> None:
     """Half the time nothing, half the time everything."""
     samples = (Sample(0, 0, 8, 0, 1, 0), Sample(50, 8, 8, 0, 1, 0))
-    assert shares_over_time(Outcome(0, 100, False, (), (), (), samples, ()), "gpus", 5) == [0, 0, 1, 1, 1]
+    assert shares_over_time(an_outcome(100, samples=samples), "gpus", 5) == [0, 0, 1, 1, 1]
 
 
 # The page.
@@ -149,17 +157,21 @@ def test_the_page_is_whole_and_loads_nothing(outcome: Outcome) -> None:
 
 def test_the_page_of_nothing_is_a_page() -> None:
     """Neither nodes nor workloads are needed."""
-    assert "Simulation" in page_of(Outcome(0, 0, False, (), (), (), (), ()))
+    assert "Simulation" in page_of(an_outcome(0))
 
 
-def life(bound: float, ended: float | None, how: str = "Succeeded", node: str = "n", gpus: tuple[int, ...] | None = None) -> PodOutcome:
+def life(
+    bound: float, ended: float | None, how: str = "Succeeded", node: str = "n", gpus: tuple[int, ...] | None = None
+) -> PodOutcome:
     """Return a life of a pod with two GPUs."""
     return PodOutcome(f"p{bound:g}", node, bound, ended, how, 2, gpus, None, None)
 
 
 def a_workload(*pods: PodOutcome, name: str = "w", waiting: int = 0) -> WorkloadOutcome:
     """Return a workload with lives."""
-    return WorkloadOutcome("Job", "d", name, "Running", 0, 0, 0, None, 0, 1, waiting, (), 2, None, None, 0, "", "", pods)
+    return WorkloadOutcome(
+        "Job", "d", name, "Running", 0, 0, 0, None, 0, 1, waiting, (), 2, None, None, 0, "", "", pods
+    )
 
 
 def test_runs_are_the_lives_of_pods_drawn_together() -> None:
@@ -177,9 +189,7 @@ def test_a_workload_without_a_run_waits_to_the_end() -> None:
 def test_gpus_are_drawn_where_the_scheduler_put_them_else_where_there_is_room() -> None:
     """A known set is drawn as it is; a pod without one is drawn on the lowest free GPUs."""
     known, unknown = a_workload(life(0, 10, gpus=(1, 3)), name="a"), a_workload(life(5, 20), name="b")
-    made = Outcome(0, 20, False, (), (known, unknown), (), (), ())
-    nodes_with_gpus = run(*nodes(1, 4)).nodes
-    named = Outcome(0, 20, False, tuple(type(n)("n", 4, "", "") for n in nodes_with_gpus), made.workloads, (), (), ())
+    named = an_outcome(20, known, unknown, nodes=(NodeOutcome("n", 4, "", ""),))
     assert {gpu: [stay.owner for stay in stays] for (_, gpu), stays in stays_by_gpu(named).items()} == {
         1: ["Job d/a"], 3: ["Job d/a"], 0: ["Job d/b"], 2: ["Job d/b"],
     }  # fmt: skip

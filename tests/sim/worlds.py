@@ -118,10 +118,12 @@ def run_checked(simulation: Simulation) -> Simulation:
     """Run a simulation to its end, with the invariants checked after every moment."""
     while simulation.advance():
         assert list(violations(simulation)) == []
-    placed = {record.key for record in simulation.cluster.history.workloads.values() if record.started is not None}
-    for eviction in simulation.cluster.history.evictions:
-        preemptor = simulation.cluster.history.preemptors.get(eviction.pod.uid)
-        assert preemptor in placed, f"{eviction.pod.key} was evicted for {preemptor}, which was never placed"
+    history = simulation.cluster.history
+    used = {record.key: {life.pod.node_name for life in record.pods.values()} for record in history.workloads.values()}
+    for eviction in history.evictions:
+        preemptor = history.preemptors.get(eviction.pod.uid, "nobody")
+        where, for_whom = eviction.pod.node_name, f"{eviction.pod.key} was evicted for {preemptor}"
+        assert where in used.get(preemptor, ()), f"{for_whom}, which never ran on {where}"
     return simulation
 
 

@@ -85,6 +85,10 @@ class NodeResourcesFit(Plugin):
                 verdicts.reject(is_short & ~never, Code.UNSCHEDULABLE, insufficient(resource, count, ever=False))
         return verdicts
 
+    def counted_requests(self, pod: Pod) -> dict[str, int]:
+        """Return what Filter counts: all requests but those that are left to others."""
+        return {resource: count for resource, count in pod.requests.items() if not self._is_ignored(resource)}
+
     def queueing_hint(self, event: ClusterEvent, change: Change, pod: Pod, reason: Reason) -> bool:
         """Tell whether the node that changed has room for the pod now."""
         if not event & (ClusterEvent.POD_REMOVED | NEW_ROOM) or not change.node_name:
