@@ -13,7 +13,13 @@ V100 = "Tesla-V100-SXM2-32GB"
 
 
 def node(
-    name: str, pool: str, gpus: int = 8, product: str = H100, cpu: str = "64", labels: dict[str, str] | None = None, **spec: Any
+    name: str,
+    pool: str,
+    gpus: int = 8,
+    product: str = H100,
+    cpu: str = "64",
+    labels: dict[str, str] | None = None,
+    **spec: Any,
 ) -> dict[str, Any]:
     """A node of a pool; a test's pods ask for its pool, so that tests do not share nodes."""
     amounts = {"cpu": cpu, "memory": "512Gi", "pods": "110", "ephemeral-storage": "1Ti"}
@@ -118,7 +124,12 @@ class World:
     def priority(self, name: str, value: int) -> str:
         """Makes a PriorityClass of this test; returns its name."""
         full = f"{self.namespace}-{name}"
-        body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": full}, "value": value}
+        body = {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": full},
+            "value": value,
+        }
         self.plane.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
         return full
 

@@ -40,7 +40,9 @@ def test_refusal_is_told_in_the_words_of_kube_scheduler(world: World) -> None:
 def test_taints_selectors_and_affinity_are_kept(world: World) -> None:
     """Nodes are chosen by taints, labels and affinity as kube-scheduler chooses them."""
     plain = world.node("plain", labels={"disk": "hdd"})
-    tainted = world.node("tainted", labels={"disk": "ssd"}, taints=[{"key": "team", "value": "a", "effect": "NoSchedule"}])
+    tainted = world.node(
+        "tainted", labels={"disk": "ssd"}, taints=[{"key": "team", "value": "a", "effect": "NoSchedule"}]
+    )
     world.pod("anywhere")
     tolerations = [{"key": "team", "operator": "Equal", "value": "a", "effect": "NoSchedule"}]
     term = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
