@@ -20,6 +20,7 @@ from e2e.waiting import wait_until
 ROOT = Path(__file__).parent.parent
 NAMESPACE = "ai-scheduler"
 READY_SECONDS = 60
+TOKEN_SECONDS = 24 * 3600
 
 
 def apply_crds(plane: ControlPlane) -> None:
@@ -57,10 +58,11 @@ class Replica:
         self._container = self._template["containers"][0]
         [self.port] = free_ports(1)
         self._mount(documents, configuration)
-        token = plane.token_for(NAMESPACE, self._template["serviceAccountName"])
+        token = plane.token_for(NAMESPACE, self._template["serviceAccountName"], TOKEN_SECONDS)
         kubeconfig = plane.write_kubeconfig(self.folder / "kubeconfig", token)
         self._command = [*self._argv(), "--kubeconfig", str(kubeconfig), "--log-level", "debug"]
         self.log = self.folder / "log"
+        self.log.unlink(missing_ok=True)
         self.process = Process(name, self._command, self.log, {**os.environ, "PYTHONUNBUFFERED": "1"}, ROOT)
 
     def wait_ready(self) -> "Replica":
