@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from .occupancy import Stay, busiest_moment, owner_at, runs_of, stays_by_gpu, waits_of
+from .occupancy import OTHERS, Stay, busiest_moment, owner_at, runs_of, stays_by_gpu, waits_of
 from .svg import drawing, element, label, tip
-from .words import count, duration, percent
+from .words import count, duration, natural, percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from .outcome import NodeOutcome, Outcome, PodOutcome, WorkloadOutcome
 
 COLOURS = 18
-MOST_ROWS = 120
+MOST_ROWS, MOST_NODES = 120, 512
+_MOST_ROWS_OF_MAP = 16
 _LEFT, _RIGHT, _WIDTH = 190.0, 50.0, 1100.0
 _ROW, _BAR = 22.0, 14.0
 _CELL, _GAP, _NAME = 17.0, 3.0, 66.0
@@ -59,7 +60,7 @@ class Scale:
 
 def colour_classes(workloads: Sequence[WorkloadOutcome]) -> dict[str, str]:
     """Return the class of each workload's colour, by kind and key; those without GPUs are grey. O(workloads · colours)."""
-    found = {identity(workload): "grey" for workload in workloads}
+    found = {OTHERS: "grey"} | {identity(workload): "grey" for workload in workloads}
     busy_until = [-math.inf] * COLOURS
     for workload in workloads:
         runs = runs_of(workload)
@@ -180,17 +181,16 @@ def gpu_maps(outcome: Outcome) -> str:
     colours = colour_classes(outcome.workloads)
     stays = stays_by_gpu(outcome)
     moment = busiest_moment(outcome)
-    nodes = sorted((node for node in outcome.nodes if node.gpus), key=lambda node: (node.group, node.name))
+    nodes = sorted(
+        (node for node in outcome.nodes if node.gpus), key=lambda node: (natural(node.group), natural(node.name))
+    )[:MOST_NODES]
     figures = []
     for group, members in groupby(nodes, key=lambda node: node.group):
-        drawn = _group(list(members), stays, colours, moment)
-        figures.append(element("figure", element("figcaption", label_of(group)), drawn))
+        ordered = list(members)
+        for first in range(0, len(ordered), _MOST_ROWS_OF_MAP):
+            drawn = _group(ordered[first : first + _MOST_ROWS_OF_MAP], stays, colours, moment)
+            figures.append(element("figure", element("figcaption", _markup(group or "nodes")), drawn))
     return "".join(figures)
-
-
-def label_of(group: str) -> str:
-    """Return the heading of a group of nodes, as markup."""
-    return element("span", group.replace("<", "&lt;").replace("&", "&amp;") or "nodes")
 
 
 def _group(
@@ -253,8 +253,8 @@ def _mesh(workload: WorkloadOutcome, pod: PodOutcome, node: NodeOutcome, colour:
         inside = one in chosen and other in chosen
         (x1, y1), (x2, y2) = places[one], places[other]
         # Links between the quads would run through GPUs; they are bent.
-        bend = 13.0 if y1 == y2 and abs(x2 - x1) > _STEP * 1.5 else 0.0
-        middle = (x1 + x2) / 2, (y1 + y2) / 2 + (bend if y1 else -bend)
+        bend = 24.0 if y1 == y2 and abs(x2 - x1) > _STEP * 1.5 else 0.0
+        middle = (x1 + x2) / 2, (y1 + y2) / 2 + (bend if y1 > _PAD else -bend)
         path = f"M{x1:.1f} {y1:.1f}Q{middle[0]:.1f} {middle[1]:.1f} {x2:.1f} {y2:.1f}"
         text = tip(f"GPU {one} – GPU {other}: {gbps} GB/s")
         kind = f"link {colour}" if inside else "link off"

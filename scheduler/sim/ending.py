@@ -60,6 +60,7 @@ class _Ending:
             is_cut=is_cut,
             nodes=tuple(self._node(self._history.nodes[name]) for name in sorted(self._history.nodes)),
             workloads=tuple(self._workload(record) for record in records),
+            others=tuple(self._pod(life) for life in self._history.others.values()),
             evictions=tuple(self._eviction_outcomes()),
             samples=tuple(self._history.samples),
             notes=notes,

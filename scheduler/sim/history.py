@@ -121,6 +121,8 @@ class History:
         self._clock = clock
         self.workloads: dict[Owner, WorkloadRecord] = {}
         self.nodes: dict[str, Node] = {}
+        #: The lives of pods that are not ours, by uid.
+        self.others: dict[str, PodRecord] = {}
         self.evictions: list[Eviction] = []
         self.samples: list[Sample] = []
         self.happenings: list[Happening] = []
@@ -225,6 +227,11 @@ class History:
 
     def usage_changed(self, pod: Pod, sign: int) -> None:
         """Count what a bound pod holds, or gives back."""
+        if pod.uid not in self._record_of_pod:
+            if sign > 0:
+                self.others[pod.uid] = PodRecord(pod, self._clock(), bound=self._clock())
+            else:
+                self.others[pod.uid].ended = self._clock()
         self._used["gpus"] += sign * gpus_of(pod.requests)
         self._used["millicores"] += sign * pod.requests.get("cpu", 0)
 

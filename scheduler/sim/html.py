@@ -11,8 +11,8 @@ from importlib.resources import files
 from statistics import median
 from typing import TYPE_CHECKING
 
-from .charts import Scale, colour_classes, gpu_maps, identity, meshes, timeline, use
-from .occupancy import busiest_moment
+from .charts import MOST_NODES, MOST_ROWS, Scale, colour_classes, gpu_maps, identity, meshes, timeline, use
+from .occupancy import OTHERS, busiest_moment
 from .report import bandwidth_text, preemptions_of
 from .svg import element
 from .words import count, duration, percent, short_names
@@ -30,7 +30,7 @@ def page_of(outcome: Outcome) -> str:
     style, script = (resources.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     facts = json.dumps(_facts(outcome, scale)).replace("</", "<\\/")
     body = element(
-        "main", _head(outcome), _maps(outcome), _section("Workloads over time", _TIMELINE_HINT, timeline(outcome, scale)),
+        "main", _head(outcome), _maps(outcome), _timeline(outcome, scale),
         _section("In use", "", use(outcome, scale)), _meshes(outcome), _waiting(outcome), _preemptions(outcome),
         _table(outcome), _notes(outcome),
     )  # fmt: skip
@@ -47,6 +47,12 @@ _TIMELINE_HINT = (
 )
 
 
+def _timeline(outcome: Outcome, scale: Scale) -> str:
+    left_out = len(outcome.workloads) - MOST_ROWS
+    more = f" {count(left_out, 'workload')} more are left out here." if left_out > 0 else ""
+    return _section("Workloads over time", _TIMELINE_HINT + more, timeline(outcome, scale))
+
+
 def _facts(outcome: Outcome, scale: Scale) -> dict[str, object]:
     """Return what the script needs to know."""
     colours = colour_classes(outcome.workloads)
@@ -56,7 +62,10 @@ def _facts(outcome: Outcome, scale: Scale) -> dict[str, object]:
         "end": outcome.end_seconds,
         "left": scale.x(scale.first),
         "width": scale.x(scale.last) - scale.x(scale.first),
-        "workloads": [[workload.key, colours[identity(workload)]] for workload in outcome.workloads],
+        "workloads": [
+            *([workload.key, colours[identity(workload)]] for workload in outcome.workloads),
+            [OTHERS, colours[OTHERS]],
+        ],
     }
 
 
@@ -102,6 +111,8 @@ def _maps(outcome: Outcome) -> str:
         class_="time",
     )
     hint = "A square is a GPU, its colour the workload that holds it. Move the time, or play it."
+    if (left_out := sum(1 for node in outcome.nodes if node.gpus) - MOST_NODES) > 0:
+        hint += f" {count(left_out, 'node')} more are left out here."
     return _section("Nodes and GPUs", hint, time + element("div", maps, class_="maps"), "")
 
 

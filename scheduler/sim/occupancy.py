@@ -11,9 +11,13 @@ if TYPE_CHECKING:
     from .outcome import Outcome, PodOutcome, WorkloadOutcome
 
 
+#: The name under which the pods of other schedulers hold GPUs.
+OTHERS = "pods of other schedulers"
+
+
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """A workload on a GPU; `turn` is the workload's place in the outcome."""
+    """A workload on a GPU; `turn` is the workload's place in the outcome, that of others is behind the last."""
 
     first: float
     last: float
@@ -37,20 +41,16 @@ def stays_by_gpu(outcome: Outcome) -> dict[tuple[str, int], list[Stay]]:
 
     A pod whose set nobody knows is drawn on the lowest GPUs that are free then.
     """
+    holders = [(f"{workload.kind} {workload.key}", workload.pods) for workload in outcome.workloads]
+    holders.append((OTHERS, outcome.others))
     lives = sorted(
-        (
-            (pod.bound, turn, pod)
-            for turn, workload in enumerate(outcome.workloads)
-            for pod in workload.pods
-            if pod.gpus
-        ),
+        ((pod.bound, turn, pod) for turn, (_, pods) in enumerate(holders) for pod in pods if pod.gpus),
         key=lambda life: (life[0], life[1], life[2].name),
     )
     gpus = {node.name: node.gpus for node in outcome.nodes}
     stays: dict[tuple[str, int], list[Stay]] = {}
     for _, turn, pod in lives:
-        workload = outcome.workloads[turn]
-        stay = Stay(pod.bound, _end(pod, outcome), turn, f"{workload.kind} {workload.key}")
+        stay = Stay(pod.bound, _end(pod, outcome), turn, holders[turn][0])
         for gpu in pod.gpu_set or _free(pod, gpus.get(pod.node, 0), stays):
             stays.setdefault((pod.node, gpu), []).append(stay)
     return stays

@@ -127,6 +127,8 @@ class Outcome:
     evictions: tuple[EvictionOutcome, ...]
     samples: tuple[Sample, ...]
     notes: tuple[str, ...]
+    #: The lives of pods that other schedulers had placed.
+    others: tuple[PodOutcome, ...] = ()
 
     @property
     def unfit(self) -> tuple[WorkloadOutcome, ...]:

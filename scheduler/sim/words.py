@@ -60,6 +60,11 @@ def _drawn_together(prefix: str, numbers: Sequence[str]) -> str:
     return f"{prefix}[{','.join(runs)}]"
 
 
+def natural(name: str) -> list[tuple[int, str]]:
+    """Return a key that sorts running numbers by their value: node-9 before node-10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"([0-9]+)", name)]
+
+
 _BARS = "▁▂▃▄▅▆▇█"
 
 
