@@ -19,6 +19,7 @@ from e2e.waiting import wait_until
 
 ROOT = Path(__file__).parent.parent
 NAMESPACE = "ai-scheduler"
+PLUGINS = ROOT / "examples" / "plugins"
 READY_SECONDS = 60
 TOKEN_SECONDS = 24 * 3600
 
@@ -63,7 +64,9 @@ class Replica:
         self._command = [*self._argv(), "--kubeconfig", str(kubeconfig), "--log-level", "debug"]
         self.log = self.folder / "log"
         self.log.unlink(missing_ok=True)
-        self.process = Process(name, self._command, self.log, {**os.environ, "PYTHONUNBUFFERED": "1"}, ROOT)
+        self.process = Process(
+            name, self._command, self.log, {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": str(PLUGINS)}, ROOT
+        )
 
     def wait_ready(self) -> "Replica":
         """Waits for the readiness probe."""

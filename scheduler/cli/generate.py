@@ -11,7 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .crds import pod_group_yaml
-from .reference import configuration_page
+from .pages.commands import commands_page
+from .pages.configuration import configuration_page
+from .pages.metrics import metrics_page
+from .pages.plugins import plugins_page
+from .pages.reasons import reasons_page
+from .pages.tutorial import tutorial_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +25,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 GENERATED: Mapping[str, Callable[[], str]] = {
     "crds/podgroups.scheduling.ai-scheduler.io.yaml": pod_group_yaml,
+    "docs/cli.md": commands_page,
     "docs/configuration.md": configuration_page,
+    "docs/metrics.md": metrics_page,
+    "docs/plugins.md": plugins_page,
+    "docs/reasons.md": reasons_page,
+    #: Written by hand, but for the blocks between its markers.
+    "docs/writing-a-plugin.md": tutorial_page,
 }
 
 

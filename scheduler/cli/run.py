@@ -31,7 +31,7 @@ from .reading import configuration_of, give_up
 def run(file: str | None, kubeconfig: str | None, log_level: str, log_format: str) -> None:
     """Schedule the pods of a Kubernetes cluster that name this scheduler, until stopped.
 
-    Logs go to stderr. Exit codes: 0 stopped by a signal, 1 the Lease was lost or a part failed, 2 the input cannot be used.
+    Logs go to stderr. Exit codes: 0 stopped by a signal, 1 a part failed, 2 the input cannot be used.
     """
     configuration = configuration_of(file)
     if kubeconfig is not None:

@@ -88,7 +88,7 @@ def simulate(
     profile: str | None, until: float | None, start_delay: float, output: str, report: str | None, quiet: bool,
     exit_zero: bool,
 ) -> None:  # fmt: skip
-    r"""Run manifests on an embedded cluster: the real engine and plugins, simulated kubelets, virtual time.
+    """Run manifests on an embedded cluster: the real engine and plugins, simulated kubelets, virtual time.
 
     PATH is a folder, a file, or - for standard input: ordinary manifests, or a dump such as that of
     `kubectl get nodes,pods,jobs,podgroups,priorityclasses -A -o yaml`. Pods that are bound run from the start on; Jobs,
@@ -102,7 +102,7 @@ def simulate(
       fail-count      with exit-code: so many pods fail, the later ones succeed
 
     Exit codes: 0 every workload was placed, 1 some wait for ever or were evicted for good, 2 the input cannot be used.
-    """
+    """  # noqa: D301 - click's mark of a paragraph that keeps its lines
     if file is not None and profile is not None:
         raise click.UsageError("--config and --profile exclude each other: the file names its profiles.")
     configuration = configuration_of(file)

@@ -290,7 +290,7 @@ class SchedulerConfiguration(ConfigurationModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _start_from_base(cls, values: Any) -> Any:  # noqa: ANN401 - whatever stands in the file
+    def _start_from_base(cls, values: Any) -> Any:
         """Put a profile where there is none, and let those of a file of kube-scheduler's kind start from its plugins."""
         if not isinstance(values, dict) or not isinstance(values.get("profiles", []), list):
             return values

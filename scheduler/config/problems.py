@@ -141,14 +141,14 @@ def _field_named(model: type[BaseModel], alias: str) -> FieldInfo | None:
     return next((field for name, field in model.model_fields.items() if alias in (field.alias, name)), None)
 
 
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:  # noqa: ANN401 - any annotation
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for argument in getattr(annotation, "__args__", ()):
         yield from _models(argument)
 
 
-def _literals(annotation: Any) -> list[object]:  # noqa: ANN401 - any annotation
+def _literals(annotation: Any) -> list[object]:
     return [argument for argument in getattr(annotation, "__args__", ()) if isinstance(argument, str)]
 
 

@@ -91,7 +91,7 @@ def to_yaml(configuration: SchedulerConfiguration) -> str:
     return text
 
 
-def _without_nulls(value: Any) -> Any:  # noqa: ANN401 - whatever stands in the file
+def _without_nulls(value: Any) -> Any:
     """Return the value without keys that have no value: to kube-scheduler, too, they are as good as absent."""
     if isinstance(value, dict):
         return {

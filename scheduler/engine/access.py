@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .candidates import Candidate
 from .placement import Placer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from scheduler.framework.cycle_state import CycleState
     from scheduler.framework.handle import Trial, WaitingPod
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from scheduler.state.snapshot import Bools, Ints, Nodes, Snapshot
 
     from .flights import Flights
+
+#: Shapes that are kept from cycle to cycle; a shape of a cluster of 5,000 nodes takes about 0.3 MB.
+_MOST_CANDIDATES = 64
 
 
 class Access:
@@ -44,9 +48,14 @@ class Access:
         self._clock = clock
         self._runtimes = runtimes
         self._ties = ties
+        self._candidates: dict[tuple[str, bytes], Candidate] = {}
         #: (pod uid, plugin, text), to be carried out by the engine.
         self.rejections: list[tuple[str, str, str]] = []
         self.activations: list[str] = []
+        #: Uids of victims that did not go in time: not to be counted on again.
+        self.stuck: set[str] = set()
+        #: Pod uid to the nodes that binding it failed on.
+        self.avoided: dict[str, set[str]] = {}
 
     def now(self) -> float:
         """Return the time, in seconds since the epoch."""
@@ -76,18 +85,25 @@ class Access:
         """Return all PodDisruptionBudgets, sorted by namespace and name."""
         return [budget for _, budget in sorted(self.cluster.budgets.items())]
 
+    def is_stuck(self, uid: str) -> bool:
+        """Tell whether a pod was evicted and did not go in time."""
+        return uid in self.stuck
+
     def passes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Bools:
         """Tell which nodes pass every Filter, with nominated pods counted, as the snapshot is now."""
-        runtime = self._runtimes[pod.scheduler_name]
+        runtime, snapshot = self._runtimes[pod.scheduler_name], self.snapshot
         passing = runtime.filter(state, pod, nodes).passes()
-        nominated = self.nominated_rows({pod.uid}, pod.priority)
-        rows = nodes.rows
-        for position in np.flatnonzero(passing & np.isin(rows, list(nominated))) if nominated else ():
-            row = int(rows[position])
-            undo = [self.snapshot.place(other, row) for other in nominated[row]]
-            passing[position] = runtime.filter(state, pod, nodes.select(np.array([position]))).passes()[0]
-            for step in reversed(undo):
-                step()
+        names = {snapshot.all_rows[row].node.name for row in nodes.rows.tolist()} if len(nodes) == 1 else None
+        nominated = self._nominated_rows({pod.uid}, pod.priority, names)
+        for position in np.flatnonzero(passing & np.isin(nodes.rows, list(nominated))) if nominated else ():
+            row, mark = int(nodes.rows[position]), snapshot.mark()
+            undo = [snapshot.place(other, row) for other in nominated[row]]
+            try:
+                passing[position] = runtime.filter(state, pod, nodes.select(np.array([position]))).passes()[0]
+            finally:
+                for step in reversed(undo):
+                    step()
+                snapshot.is_as_at(mark)
         return passing
 
     def trial(self, workload: Workload, pods: Sequence[Pod]) -> Trial:
@@ -96,20 +112,44 @@ class Access:
 
     def placer(self, workload: Workload, pods: Sequence[Pod]) -> Placer:
         """Return a Placer for pods of a workload on the current snapshot."""
-        own = {pod.uid for pod in pods}
-        rows = self.snapshot.row_of
+        own, rows = {pod.uid for pod in pods}, self.snapshot.row_of
         nominations = {
             uid: rows[name] for uid in own if (name := self.cluster.nominations.get(uid)) is not None and name in rows
         }
-        return Placer(
-            self._runtimes[pods[0].scheduler_name], self.snapshot, pods,
-            self.nominated_rows(own, workload.priority), nominations, self._ties.of(self.snapshot),
-        )  # fmt: skip
+        avoided = {
+            uid: {rows[name] for name in names if name in rows}
+            for uid in own
+            if (names := self.avoided.get(uid)) is not None
+        }
+        kept = self._nominated_rows(own, workload.priority)
+        return Placer(self.snapshot, pods, self._candidates_of(pods, kept), nominations, avoided)
 
-    def nominated_rows(self, own: set[str], priority: int) -> dict[int, list[Pod]]:
+    def _candidates_of(self, pods: Sequence[Pod], kept: Mapping[int, list[Pod]]) -> dict[str, Candidate]:
+        """Return each pod's candidate: one for each shape, from an earlier cycle where plugins allow it."""
+        runtime = self._runtimes[pods[0].scheduler_name]
+        ties, found, by_shape = self._ties.of(self.snapshot), {}, dict[bytes, Candidate]()
+        for pod in pods:
+            shape = pod.shape if runtime.shares_shapes and pod.shape else pod.uid.encode()
+            candidate = by_shape.get(shape)
+            if candidate is None:
+                key = (pod.scheduler_name, shape)
+                is_lasting = runtime.shares_shapes and runtime.reads_one_node and bool(pod.shape)
+                candidate = (self._candidates.pop(key, None) if is_lasting else None) or Candidate(
+                    runtime, self.snapshot, pod
+                )
+                candidate.attend(pod, kept, ties)
+                by_shape[shape] = candidate
+                if is_lasting:
+                    self._candidates[key] = candidate
+            found[pod.uid] = candidate
+        while len(self._candidates) > _MOST_CANDIDATES:
+            del self._candidates[next(iter(self._candidates))]
+        return found
+
+    def _nominated_rows(self, own: set[str], priority: int, names: Iterable[str] | None = None) -> dict[int, list[Pod]]:
         """Return the pods, by row, for which room is kept against a workload of this priority."""
         found: dict[int, list[Pod]] = {}
-        for name in self.cluster.nominated_nodes():
+        for name in self.cluster.nominated_nodes() if names is None else names:
             row = self.snapshot.row_of.get(name)
             if row is None:
                 continue
@@ -131,7 +171,8 @@ class Ties:
     def of(self, snapshot: Snapshot) -> Ints:
         """Return ranks between 0 and 2**32 - 1, shape (rows,)."""
         if self._mode == "name":
-            return np.arange(len(snapshot.all_rows), 0, -1, dtype=np.int64)
+            left = iter(range(len(snapshot.all_rows), 0, -1))
+            return snapshot.node_column("tie by name", lambda _: next(left), np.int64)
         if self._mode == "random":
             salt = f"{self._seed}:{self.cycle}:"
             return np.array([zlib.crc32((salt + row.node.name).encode()) for row in snapshot.all_rows], dtype=np.int64)

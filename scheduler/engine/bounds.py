@@ -1,6 +1,7 @@
 """Bounds: cheap and sound answers to "can these pods fit at all": now, ever, or with evictions.
 
-For the cycle, before it searches.  A bound may say "perhaps" where the truth is "no", never the other way.
+For the cycle, before it searches.  A bound may say "perhaps" where the truth is "no", never the other way: it counts only
+what some Filter plugin of the profile says it counts.
 """
 
 from __future__ import annotations
@@ -10,28 +11,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from scheduler.model import Pod
+    from collections.abc import Mapping
+
     from scheduler.state.snapshot import Bools, Ints, Nodes
 
 
-def slots(pod: Pod, nodes: Nodes, room: dict[str, Ints], where: Bools) -> int:
-    """Return how many such pods the nodes could take at most, by resources alone.
+def places(asks: Mapping[str, int] | None, nodes: Nodes, where: Bools, *, is_empty: bool = False) -> Ints:
+    """Return how many pods each node could take at most, shape (len(nodes),).
 
-    `room` is what each node has of a resource; `where` says which nodes are open to the pod. O(nodes × resources).
+    `asks` is what one pod counts (`Plugin.counted_requests`); None if nobody counts: then there is no limit.  `where`
+    says which nodes are open to the pod.  `is_empty`: as if the nodes were empty.  O(nodes × resources).
     """
-    count = np.where(where, room["pods"], 0)
-    for resource, request in pod.requests.items():
-        if request > 0:
-            np.minimum(count, room[resource] // request, out=count)
-    return int(np.maximum(count, 0).sum()) if len(nodes) else 0
+    if asks is None:
+        return np.where(where, LIMITLESS, 0)
+    taken = 0 if is_empty else nodes.pod_counts()
+    count: Ints = np.where(where, nodes.allocatable("pods") - taken, 0)
+    for resource, request in asks.items():
+        if resource != "pods" and request > 0:
+            used = 0 if is_empty else nodes.requested(resource)
+            np.minimum(count, (nodes.allocatable(resource) - used) // request, out=count)
+    return np.maximum(count, 0, out=count)
 
 
-def free_room(pod: Pod, nodes: Nodes) -> dict[str, Ints]:
-    """Return what is free now, per resource that the pod asks for, and of pod slots."""
-    room = {resource: nodes.allocatable(resource) - nodes.requested(resource) for resource in pod.requests}
-    return room | {"pods": nodes.allocatable("pods") - nodes.pod_counts()}
-
-
-def whole_room(pod: Pod, nodes: Nodes) -> dict[str, Ints]:
-    """Return what empty nodes would offer, per resource that the pod asks for, and of pod slots."""
-    return {resource: nodes.allocatable(resource) for resource in (*pod.requests, "pods")}
+#: More pods than anybody has; small enough to be summed over all nodes.
+LIMITLESS = 2**32

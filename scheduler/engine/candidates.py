@@ -1,184 +1,306 @@
 """Candidate: one shape of pod against all nodes of a snapshot: where it may go and what each place is worth.
 
-For placement and preemption.  Filter and Score run once per shape; after a placement only the touched row is evaluated
-again.  Scores that are normalised over all feasible nodes keep the normalisation of the first look, unless their plugin
-reads pods; then they are computed anew.
+For placement and preemption.  Filter and Score run once per shape; after that only rows that the snapshot says have
+changed are evaluated again, also from one cycle to the next.  Scores that are normalised are normalised over the rows that
+are feasible now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
 from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.status import Code, Reason, Status
+from scheduler.framework.status import Reason, Status
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from scheduler.framework.runtime import FilterResult, Runtime, ScorePart
     from scheduler.model import Pod
-    from scheduler.state.snapshot import Bools, Ints, Nodes, Snapshot, Undo
+    from scheduler.state.snapshot import Bools, Ints, Snapshot, Undo
 
-#: Returns the pods nominated to a row that a pod of this priority has to respect.
-Nominated = Callable[[int], dict[int, list["Pod"]]]
 _TIE_BITS = 32
+#: If more than one row in so many changed, all are evaluated anew.
+_MANY = 4
 
 
 class Candidate:
     """A shape, its feasible rows and their scores."""
 
-    def __init__(
-        self, runtime: Runtime, snapshot: Snapshot, pod: Pod, nominated: dict[int, list[Pod]], ties: Ints
-    ) -> None:
-        """Take what to evaluate; `evaluate` does it."""
+    def __init__(self, runtime: Runtime, snapshot: Snapshot, pod: Pod) -> None:
+        """Take what to evaluate; `sync` does it."""
         self.pod = pod
         self.state = CycleState()
         #: Set when PreFilter refused the pod altogether.
         self.early: Status | None = None
+        #: Node evaluations so far.
+        self.evaluations = 0
+        self.parts: list[ScorePart] = []
         self._runtime = runtime
         self._snapshot = snapshot
-        self._nominated = nominated
-        self._ties = ties
+        self._asks: dict[str, int] | None = None
+        self._nominated: Mapping[int, list[Pod]] = {}
+        self._refused_by_nominated: dict[int, Status] = {}
+        self._ties: Ints = _NONE
+        self._epoch = -1
+        self._seen = 0
+        self._noted: dict[int, None] = {}
+        #: Rows that PreFilter and the plugins that read Node objects alone leave open; all that pass every Filter.
         self._narrowed: Bools | None = None
-        self._overrides: dict[int, Status] = {}
-        self.result: FilterResult | None = None
-        self.feasible: Bools = np.zeros(len(snapshot.all_rows), dtype=np.bool_)
-        self.parts: list[ScorePart] = []
-        self._keys: Ints = np.zeros(len(snapshot.all_rows), dtype=np.int64)
+        self._open: Bools = _NOWHERE
+        self._feasible: Bools = _NOWHERE
+        #: Every verdict, as of when it was asked for; dropped when a row changes.
+        self._result: FilterResult | None = None
         self._is_scored = False
+        #: By part: scores before and after they are normalised, and the rows that they are known of.
+        self._raw: list[Ints] = []
+        self._normal: list[Ints] = []
+        self._keys: Ints = _NONE
 
-    def evaluate(self) -> int:
-        """Run PreFilter and Filter over all rows; return the number of node evaluations."""
-        nodes = self._snapshot.nodes
-        self.early, self._narrowed = self._runtime.pre_filter(self.state, self.pod, nodes)
-        if self.early is not None:
-            return 1
-        self.result = self._runtime.filter(self.state, self.pod, nodes)
-        self.feasible = self.result.passes()
-        if self._narrowed is not None:
-            self.feasible &= self._narrowed
-        self._respect_nominated([row for row in self._nominated if self.feasible[row]])
-        return len(nodes)
+    @property
+    def feasible(self) -> Bools:
+        """Which rows pass every Filter, with nominated pods counted, shape (rows,); up to date after `sync`."""
+        return self._feasible
 
-    def touch(self, row: int) -> int:
-        """Evaluate one row again, after a pod was placed there or removed; return the number of node evaluations."""
-        if self.early is not None or (self._narrowed is not None and not self._narrowed[row]):
+    @property
+    def asks(self) -> dict[str, int] | None:
+        """What one pod counts against free resources; None if nobody counts (`Runtime.counted_requests`)."""
+        return self._asks
+
+    def attend(self, pod: Pod, nominated: Mapping[int, list[Pod]], ties: Ints) -> None:
+        """Serve another attempt: look again at rows where room was kept for others, or is now."""
+        self.pod = pod
+        former, self._nominated = self._nominated, nominated
+        rows = dict.fromkeys((*former, *nominated))
+        self._noted.update({row: None for row in rows if former.get(row) != nominated.get(row)})
+        if ties is not self._ties:
+            self._ties = ties
+            self._is_scored = False
+
+    def sync(self) -> int:
+        """Bring everything in line with the snapshot; return the number of node evaluations."""
+        snapshot, before = self._snapshot, self.evaluations
+        log, epoch = snapshot.changed_rows, self._epoch
+        if epoch == snapshot.epoch and len(log) == self._seen and not self._noted:
             return 0
-        nodes = self._snapshot.nodes.select(np.array([row]))
-        was_feasible = bool(self.feasible[row])
-        self._overrides.pop(row, None)
-        result = self._runtime.filter(self.state, self.pod, nodes)
-        self.feasible[row] = (status := result.status_at(0)) is None
-        if status is not None:
-            self._overrides[row] = status
-        elif row in self._nominated:
-            self._respect_nominated([row])
-        if self._is_scored and self.feasible[row]:
-            self._rescore(row, nodes, was_feasible=was_feasible)
-        return 1
+        self._epoch = -1  # should a plugin fail, everything is evaluated anew the next time
+        rows = self._noted | dict.fromkeys(log[self._seen :])
+        if epoch != snapshot.epoch or not self._runtime.reads_one_node or len(rows) * _MANY > len(self._feasible):
+            self._evaluate()
+        elif self.early is None:
+            self._evaluate_again(rows)
+        self._epoch, self._seen, self._noted = snapshot.epoch, len(log), {}
+        return self.evaluations - before
 
     def best(self, allowed: Bools | None = None) -> int | None:
         """Return the feasible row with the highest total, ties at the fixed rule; None if there is none."""
-        feasible = self.feasible if allowed is None else self.feasible & allowed
+        self.sync()
+        feasible = self._feasible if allowed is None else self._feasible & allowed
         if not feasible.any():
             return None
-        self.score()
-        keys = np.where(feasible, self._keys, -1)
-        return int(keys.argmax())
-
-    def score(self) -> None:
-        """Run PreScore and Score over the feasible rows, unless that was done."""
-        if self._is_scored:
-            return
-        rows = np.flatnonzero(self.feasible)
-        size = len(self.feasible)
-        self.parts = self._runtime.score(self.state, self.pod, self._snapshot.nodes.select(rows))
-        for part in self.parts:
-            full = np.zeros(size, dtype=np.int64)
-            full[rows] = part.scores
-            part.scores = full
-        self._sum()
-        self._is_scored = True
+        self._score()
+        return int(np.where(feasible, self._keys, -1).argmax())
 
     def totals(self) -> Ints:
-        """Return the weighted totals, shape (rows,); meaningful where feasible."""
-        self.score()
-        return self._keys >> _TIE_BITS
+        """Return the weighted totals, shape (rows,); -1 where not feasible, or not scored as nobody needed it."""
+        if not self._is_scored:
+            return np.full(len(self._feasible), -1, dtype=np.int64)
+        return np.where(self._feasible, self._keys >> _TIE_BITS, -1)
+
+    def scores_at(self, row: int) -> dict[str, int]:
+        """Return each plugin's normalised score of a feasible row."""
+        return {part.plugin.NAME: int(self._normal[i][row]) for i, part in enumerate(self.parts)}
 
     def status_at(self, row: int) -> Status | None:
         """Return why a row is not feasible; None if it is."""
         if self.early is not None:
             return self.early
-        if self._narrowed is not None and not self._narrowed[row]:
-            names = ", ".join(self.state.read("narrowed-by", ()))
-            return Status.unresolvable(Reason("NotNarrowed", f"node(s) didn't satisfy plugin(s) [{names}]"))
-        if row in self._overrides:
-            return self._overrides[row]
-        return self.result.status_at(row) if self.result and not self.feasible[row] else None
+        if row in self._refused_by_nominated:
+            return self._refused_by_nominated[row]
+        if self._feasible[row]:
+            return None
+        return self._why().status_at(row) if self._wanted()[row] else self._narrowed_status()
 
-    def statuses(self) -> list[Status | None]:
-        """Return the status of every row."""
-        return [None if self.feasible[row] else self.status_at(row) for row in range(len(self.feasible))]
+    def statuses(self) -> Sequence[Status | None]:
+        """Return the status of every row, made when it is asked for."""
+        return _Statuses(self)
 
     def reasons(self) -> dict[tuple[str, Reason], int]:
         """Count the rows that are not feasible by (plugin, reason)."""
-        counts: dict[tuple[str, Reason], int] = {}
         if self.early is not None:
-            return {(self.early.plugin, reason): len(self.feasible) for reason in self.early.reasons}
-        if self._narrowed is None and not self._overrides and self.result is not None:
-            return self.result.counts()
-        for row in np.flatnonzero(~self.feasible):
-            status = self.status_at(int(row))
-            for reason in status.reasons if status else ():
-                counts[status.plugin if status else "", reason] = (
-                    counts.get((status.plugin if status else "", reason), 0) + 1
-                )
+            return {(self.early.plugin, reason): len(self._feasible) for reason in self.early.reasons}
+        among = ~self._feasible
+        among[list(self._refused_by_nominated)] = False
+        if not among.any() and not self._refused_by_nominated:
+            return {}
+        counts = self._why().counts(among & self._wanted())
+        narrowed = int(np.count_nonzero(among & ~self._wanted()))
+        if narrowed:
+            status = self._narrowed_status()
+            counts[status.plugin, status.reasons[0]] = narrowed
+        for status in self._refused_by_nominated.values():
+            for reason in status.reasons:
+                counts[status.plugin, reason] = counts.get((status.plugin, reason), 0) + 1
         return counts
+
+    def nominated_rows(self) -> list[int]:
+        """Return the rows where room is kept for others."""
+        return list(self._nominated)
+
+    def resolvable(self) -> Bools:
+        """Return the rows that are refused in a way that evictions may cure, shape (rows,)."""
+        return self.curable() & ~self._feasible
 
     def curable(self) -> Bools:
         """Return the rows that are feasible or that evictions could make so, shape (rows,)."""
-        if self.early is not None or self.result is None:
-            return np.zeros_like(self.feasible)
-        mask = ~self.result.unresolvable()
-        return mask if self._narrowed is None else mask & self._narrowed
+        if self.early is not None:
+            return np.zeros_like(self._feasible)
+        return ~self._why().unresolvable() & self._wanted()
+
+    def _evaluate(self) -> None:
+        """Run PreFilter and Filter over all rows."""
+        nodes = self._snapshot.nodes
+        self.evaluations += max(1, len(nodes))
+        self.state = CycleState()
+        self._refused_by_nominated = {}
+        self._is_scored = False
+        self._result = None
+        self._feasible = self._open = np.zeros(len(nodes), dtype=np.bool_)
+        self.early, self._narrowed = self._runtime.pre_filter(self.state, self.pod, nodes)
+        if self.early is not None:
+            return
+        if self._asks is None:
+            self._asks = self._runtime.counted_requests(self.pod)
+        self._result = self._runtime.filter(self.state, self.pod, nodes)
+        self._feasible = self._result.passes() & self._wanted()
+        self._open = self._result.passes(nodes_only=True) & self._wanted()
+        self._respect_nominated([row for row in self._nominated if self._feasible[row]])
+
+    def _evaluate_again(self, changed: Iterable[int]) -> None:
+        """Run the Filters that read pods over the rows that changed."""
+        rows = np.array([row for row in changed if self._open[row]], dtype=np.int64)
+        if not len(rows):
+            return
+        self.evaluations += len(rows)
+        self._result = None
+        nodes = self._snapshot.nodes.select(rows)
+        former = self._feasible[rows]
+        passing = self._runtime.filter(self.state, self.pod, nodes, changing_only=True).passes()
+        self._feasible[rows] = passing
+        for row in rows.tolist():
+            self._refused_by_nominated.pop(row, None)
+        if self._nominated:
+            self._respect_nominated([row for row in rows.tolist() if self._feasible[row] and row in self._nominated])
+        if self._is_scored:
+            self._score_again(
+                rows[self._feasible[rows]], is_set_changed=not np.array_equal(former, self._feasible[rows])
+            )
 
     def _respect_nominated(self, rows: Sequence[int]) -> None:
         """Filter rows again with the pods nominated there counted in: both looks must pass."""
         if not rows:
             return
+        mark = self._snapshot.mark()
         undo: list[Undo] = [self._snapshot.place(pod, row) for row in rows for pod in self._nominated[row]]
         try:
             result = self._runtime.filter(self.state, self.pod, self._snapshot.nodes.select(np.array(rows)))
         finally:
             for step in reversed(undo):
                 step()
+            self._snapshot.is_as_at(mark)
         for position, row in enumerate(rows):
             if (status := result.status_at(position)) is not None:
-                self.feasible[row] = False
-                self._overrides[row] = status
+                self._feasible[row] = False
+                self._refused_by_nominated[row] = status
 
-    def _rescore(self, row: int, nodes: Nodes, *, was_feasible: bool) -> None:
+    def _score(self) -> None:
+        """Run PreScore and Score over the feasible rows, unless that was done."""
+        if self._is_scored:
+            return
+        rows, size = np.flatnonzero(self._feasible), len(self._feasible)
+        nodes = self._snapshot.nodes.select(rows)
+        self.parts = self._runtime.pre_score(self.state, self.pod, nodes)
+        self._raw, self._normal = [], []
         for part in self.parts:
-            if part.plugin.READS_NODES_ONLY and was_feasible:
-                continue
-            if hasattr(part.plugin, "normalize"):
-                rows = np.flatnonzero(self.feasible)
-                select = self._snapshot.nodes.select(rows)
-                part.scores[rows] = self._runtime.score_one(part.plugin, part.method, self.state, self.pod, select)
-                self._sum()
-                continue
-            part.scores[row] = self._runtime.score_one(part.plugin, part.method, self.state, self.pod, nodes)[0]
-        total = sum(int(part.scores[row]) * part.weight for part in self.parts)
-        self._keys[row] = (total << _TIE_BITS) + int(self._ties[row])
+            raw = np.full(size, _UNKNOWN, dtype=np.int64)
+            raw[rows] = scores = self._runtime.raw_scores(part, self.state, self.pod, nodes)
+            self._raw.append(raw)
+            self._normal.append(raw if part.normalize is None else np.zeros(size, dtype=np.int64))
+            if part.normalize is not None:
+                self._normal[-1][rows] = self._runtime.normalized(part, self.state, self.pod, scores)
+        self._sum()
+        self._is_scored = True
+
+    def _score_again(self, rows: Ints, *, is_set_changed: bool) -> None:
+        """Score feasible rows that changed, and normalise anew where the set of feasible rows or a score changed."""
+        is_whole_changed = False
+        for part, raw, normal in zip(self.parts, self._raw, self._normal, strict=True):
+            todo = rows[raw[rows] == _UNKNOWN] if part.plugin.READS_NODES_ONLY else rows
+            is_raw_changed = False
+            if len(todo):
+                scores = self._runtime.raw_scores(part, self.state, self.pod, self._snapshot.nodes.select(todo))
+                is_raw_changed = not np.array_equal(raw[todo], scores)
+                raw[todo] = scores
+            if part.normalize is not None and (is_set_changed or is_raw_changed):
+                feasible = np.flatnonzero(self._feasible)
+                scores = self._runtime.normalized(part, self.state, self.pod, raw[feasible])
+                if not np.array_equal(normal[feasible], scores):
+                    normal[feasible] = scores
+                    is_whole_changed = True
+        if is_whole_changed:
+            self._sum()
+            return
+        totals = np.zeros(len(rows), dtype=np.int64)
+        for part, normal in zip(self.parts, self._normal, strict=True):
+            totals += normal[rows] * part.weight
+        self._keys[rows] = (totals << _TIE_BITS) + self._ties[rows]
 
     def _sum(self) -> None:
-        total = np.zeros(len(self.feasible), dtype=np.int64)
-        for part in self.parts:
-            total += part.scores * part.weight
-        self._keys = (total << _TIE_BITS) + self._ties
+        totals = np.zeros(len(self._feasible), dtype=np.int64)
+        for part, normal in zip(self.parts, self._normal, strict=True):
+            totals += normal * part.weight
+        self._keys = (totals << _TIE_BITS) + self._ties
+
+    def _wanted(self) -> Bools:
+        """Return the rows that PreFilter did not narrow away."""
+        return np.ones(len(self._feasible), dtype=np.bool_) if self._narrowed is None else self._narrowed
+
+    def _why(self) -> FilterResult:
+        """Return every plugin's verdict on every row, as the snapshot is now."""
+        if self._result is None:
+            self._result = self._runtime.filter(self.state, self.pod, self._snapshot.nodes)
+        return self._result
+
+    def _narrowed_status(self) -> Status:
+        names = ", ".join(self.state.read("narrowed-by", ()))
+        status = Status.unresolvable(Reason("NotNarrowed", f"node(s) didn't satisfy plugin(s) [{names}]"))
+        return status.stamped(names)
 
 
-def is_error(status: Status | None) -> bool:
-    """Tell whether a status is an accident."""
-    return status is not None and status.code is Code.ERROR
+class _Statuses(Sequence["Status | None"]):
+    """The statuses of a candidate, by row."""
+
+    def __init__(self, candidate: Candidate) -> None:
+        self._candidate = candidate
+
+    def __len__(self) -> int:
+        return len(self._candidate.feasible)
+
+    @overload
+    def __getitem__(self, row: int) -> Status | None: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[Status | None]: ...
+    def __getitem__(self, row: int | slice) -> Status | list[Status | None] | None:
+        if isinstance(row, slice):
+            return [self._candidate.status_at(r) for r in range(*row.indices(len(self)))]
+        if not -len(self) <= row < len(self):
+            raise IndexError(row)
+        return self._candidate.status_at(row % len(self))
+
+
+_NONE: Ints = np.zeros(0, dtype=np.int64)
+_NOWHERE: Bools = np.zeros(0, dtype=np.bool_)
+_UNKNOWN = -(2**40)

@@ -9,142 +9,155 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.framework.effects import EvictPod
 from scheduler.framework.runtime import PluginError
 from scheduler.framework.status import ClusterEvent, Code, Kind, Reason, Status
 from scheduler.model import gang_key_of
 from scheduler.model.gang import DEFAULT_SCHEDULE_TIMEOUT_SECONDS
 
 from .flights import Flight, Seat
-from .reporter import gang_ref, pod_key, pod_ref
-from .workloads import counts_as_placed
+from .reporter import pod_ref
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from scheduler.framework.workload import Workload
-    from scheduler.model import Gang
+    from scheduler.model import Pod
 
     from .core import Core
     from .cycle import Outcome
     from .placement import Placer
+    from .rollback import Rollback
 
-_RETRY = Status.unschedulable(Reason("Outdated", "the cluster changed while the workload was being placed"))
+OUTDATED = "outdated"
+_OUTDATED = Status.unschedulable(Reason("Outdated", "the cluster changed while the workload was being placed"))
 
 
 class Commit:
     """From a plan to bound pods."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, rollback: Rollback) -> None:
         """Take the parts to work on."""
         self._core = core
+        self._rollback = rollback
 
-    def place(self, workload: Workload, placer: Placer, outcome: Outcome) -> str:
-        """Reserve what was placed and let it through; return the decision's result. The snapshot is left as it was."""
+    def place(
+        self, live: Workload, attempted: Workload, placer: Placer, outcome: Outcome
+    ) -> tuple[str, Sequence[Seat]]:
+        """Reserve what was placed and let it through; return the decision's result, and the places that were reserved.
+
+        `live` is the workload now, `attempted` as it was when the cycle began; the snapshot is left as it was, and the
+        outcome gets the status of a plugin that refused.
+        """
         core, now = self._core, self._core.clock()
         nodes = {uid: placer.snapshot.all_rows[row].node.name for uid, (_, row) in outcome.placed.items()}
-        if not self._still_true(workload, placer, outcome, nodes):
-            placer.clear()
-            core.queue.retry(workload.key, now, with_backoff=workload.attempts > 0)
-            workload.attempts += 1
-            return "outdated"
-        seats = {
-            uid: Seat(core.cluster.pods[uid], nodes[uid], placer.candidate(pod).state)
-            for uid, (pod, _) in outcome.placed.items()
-        }
-        timeout = workload.gang.schedule_timeout_seconds if workload.gang else DEFAULT_SCHEDULE_TIMEOUT_SECONDS * 2
-        flight = Flight(workload, core.runtime_of(workload), seats, now + timeout, now)
+        placer.clear()
+        kept = self._still_true(live, attempted, placer, outcome, nodes)
+        if len(kept) < max(live.needed, 1):
+            core.queue.fail(live.key, _OUTDATED, now, rests=live.attempts > 0)
+            return OUTDATED, ()
+        states = {candidate: candidate.state.clone() for candidate in placer.candidates}
+        seats = {uid: Seat(live.pods[uid], nodes[uid], states[placer.candidate(pod)]) for uid, pod in kept.items()}
+        timeout = live.gang.schedule_timeout_seconds if live.gang else 2 * DEFAULT_SCHEDULE_TIMEOUT_SECONDS
+        flight = Flight(attempted, core.runtime_of(attempted), seats, now + timeout)
+        core.flights.board(flight)
+        core.access.snapshot = core.cluster.snapshot()
         try:
             status = core.flights.reserve(flight) or core.flights.permit(flight, now)
         except PluginError as error:
             status = error.status
-        placer.clear()
         if status is not None:
+            outcome.status = status
             core.flights.release(flight)
-            core.refuse(workload, status, self._blame(status), now)
-            return "error" if status.code is Code.ERROR else "unschedulable"
-        core.preempting.placed(workload.key)
-        self._leave_queue(workload, seats, now)
+            core.set_aside(live, status, self._blame(status), now, rests=True)
+            return "error" if status.code is Code.ERROR else "unschedulable", ()
+        reserved = tuple(seats.values())
+        core.preempting.placed(live.key, seats)
+        self._leave_queue(live, attempted, seats, now)
         if flight.phase == "permit":
             names = sorted({n for s in seats.values() if s.waiting for n in s.waiting.pending})
-            waiting = Status(Code.WAIT, (Reason("WaitingAtPermit", f"waits at Permit for {', '.join(names)}"),))
-            core.reporter.waits(workload, waiting, now)
-            return "waiting"
-        self.advance(flight)
-        return "scheduled"
+            reason = Reason("WaitingAtPermit", f"waits at Permit for {', '.join(names)}")
+            core.reporter.waits(flight_key(flight), Status(Code.WAIT, (reason,)), now)
+            return "waiting", reserved
+        outcome.status = self.advance(flight)
+        return ("scheduled", reserved) if outcome.status is None else ("error", ())
 
-    def refuse(self, workload: Workload, outcome: Outcome) -> str:
+    def refuse(self, live: Workload, attempted: Workload, outcome: Outcome) -> str:
         """Set a workload aside, with the evictions that make room for it if there is a plan; return the result."""
         core, now = self._core, self._core.clock()
         status = outcome.status
         assert status is not None
+        if outcome.room is not None and not set(outcome.room.nominations) <= live.pods.keys():
+            core.queue.fail(live.key, _OUTDATED, now, rests=live.attempts > 0)
+            return OUTDATED
         if outcome.room is not None:
-            controller = next(iter(workload.pods.values())).scheduler_name
-            for uid in core.preempting.begin(workload, outcome.room, now, controller):
+            controller = next(iter(live.pods.values())).scheduler_name
+            for uid in core.preempting.begin(attempted, outcome.room, now, controller, self._can_be_released):
                 flight = core.flights.of(uid)
                 if flight is not None:
-                    reason = Reason("Preempted", f"preempted by {workload.key} while it waited")
-                    self.abandon(flight, Status.unschedulable(reason), retry=True)
-        elif not core.preempting.victims_left(workload.key, now):
-            core.preempting.end(workload.key)
-            core.preempting.clear([uid for uid in workload.pods if core.cluster.nominations.get(uid)])
+                    reason = Reason("Preempted", f"preempted by {live.key} while it waited")
+                    self.abandon(flight, Status.unschedulable(reason), at_once=True)
+        elif not core.preempting.victims_left(live.key):
+            core.preempting.end(live.key)
+            core.preempting.clear([uid for uid in live.pods if core.cluster.nominations.get(uid)])
+        core.set_aside(live, status, outcome.blame, now, lack=outcome.lack)
         if status.code is Code.ERROR:
-            core.reporter.refused(workload, core.workloads.ready_pods(workload), status, "ai-scheduler")
-            core.queue.retry(workload.key, now, with_backoff=True)
             return "error"
-        core.refuse(workload, status, outcome.blame, now)
         return "nominated" if outcome.room is not None else "unschedulable"
 
-    def advance(self, flight: Flight) -> None:
-        """Let a flight that waits for nobody go on to PreBind and Bind."""
+    def advance(self, flight: Flight) -> Status | None:
+        """Let a flight that waits for nobody go on to PreBind and Bind; return why it was abandoned, if it was."""
         core = self._core
         if flight.phase != "pre-bind":
-            return
+            return None
+        core.reporter.moved(flight_key(flight))
         try:
             done = core.flights.pre_bind(flight, core.clock(), core.emit)
-            if isinstance(done, Status):
-                self.abandon(flight, done)
-            elif done:
-                core.reporter.moved(flight.workload.key)
+            if done is True:
                 for effect in core.flights.bind(flight):
                     core.emit(effect)
         except PluginError as error:
-            self.abandon(flight, error.status)
+            done = error.status
+        if not isinstance(done, Status):
+            return None
+        self.abandon(flight, done)
+        return done
 
     def advance_all(self) -> None:
-        """Carry out what plugins asked for at Permit, and let go who is free."""
+        """Carry out what plugins asked for, and let go who is free."""
         core = self._core
         rejections, core.access.rejections = core.access.rejections, []
         for uid, plugin, text in rejections:
             flight = core.flights.of(uid)
             if flight is not None and flight.phase == "permit":
                 self.abandon(flight, Status.unschedulable(Reason("Rejected", text)).stamped(plugin))
-        for flight in core.flights:
+        for flight in core.flights.open():
             self.advance(flight)
         activations, core.access.activations = core.access.activations, []
-        for uid in activations:
+        for uid in dict.fromkeys(activations):
             workload = core.workloads.of(uid)
-            if workload is not None and self._core.workloads.refresh(workload) is None:
-                core.queue.retry(workload.key, core.clock(), with_backoff=False)
+            if workload is not None:
+                core.ask_again(workload)
+                core.queue.retry(workload.key, core.clock())
 
-    def abandon(self, flight: Flight, status: Status, *, retry: bool = False) -> None:
-        """Give everything that a flight holds back, and its pods to the queue."""
+    def abandon(self, flight: Flight, status: Status, *, at_once: bool = False) -> None:
+        """Give everything that a flight holds back, and its pods to the queue, to rest unless they may go `at_once`."""
         core, now = self._core, self._core.clock()
         pods = [seat.pod for seat in flight.seats.values()]
         nodes = [seat.node_name for seat in flight.seats.values()]
         core.flights.release(flight)
+        core.reporter.moved(flight_key(flight))
         for name in dict.fromkeys(nodes):
             core.changed(ClusterEvent.POD_REMOVED, name)
         core.changed(ClusterEvent.PERMIT_RESOLVED)
+        core.settle(now)  # before it is refused: what it gave back itself is no cure
         workload = core.put_back(flight.workload, pods, now)
         if workload is None:
             return
-        if core.workloads.refresh(workload) is None:
+        if at_once:
             core.reporter.refused(workload, pods, status, pods[0].scheduler_name)
-            if retry:
-                core.queue.retry(workload.key, now, with_backoff=False)
-            elif status.code is Code.ERROR:
-                core.queue.retry(workload.key, now, with_backoff=True)
-            else:
-                core.queue.refuse(workload.key, status, self._blame(status), now, core.could_cure)
+            core.queue.retry(workload.key, now)
+        else:
+            core.set_aside(workload, status, self._blame(status), now, rests=True)
 
     def lost(self, uid: str) -> None:
         """A pod in flight is gone, or somebody else bound it: below the minimum the others are released too."""
@@ -153,12 +166,13 @@ class Commit:
         if flight is None:
             return
         seat = flight.seats[uid]
-        phase = flight.phase
         core.flights.release_seat(flight, seat)
         core.changed(ClusterEvent.POD_REMOVED, seat.node_name, uid)
-        if phase != "bind" and flight.seats and len(flight.seats) < flight.workload.needed:
+        if flight.is_binding:
+            self._rollback.watch(flight.workload)
+        elif flight.seats and len(flight.seats) < flight.workload.needed:
             reason = Reason("MemberLost", f"pod {seat.pod.key} left while the gang waited")
-            self.abandon(flight, Status.unschedulable(reason), retry=True)
+            self.abandon(flight, Status.unschedulable(reason), at_once=True)
 
     def landed(self, uid: str) -> None:
         """A binding succeeded."""
@@ -166,6 +180,7 @@ class Commit:
         seat = core.flights.land(uid)
         if seat is None:
             return
+        core.access.avoided.pop(uid, None)
         note = f"Successfully assigned {seat.pod.key} to {seat.node_name}"
         core.reporter.event(pod_ref(seat.pod), "Normal", "Scheduled", "Binding", note, seat.pod.scheduler_name)
         core.reporter.forget_pod(uid)
@@ -174,7 +189,7 @@ class Commit:
             core.reporter.gang_changed(key, now)
 
     def binding_failed(self, uid: str, message: str) -> None:
-        """A binding failed: the pod is placed again at once; a gang that stays below its minimum is rolled back."""
+        """A binding failed: the pod is placed again, elsewhere if it can; a gang that stays incomplete is rolled back."""
         core, now = self._core, self._core.clock()
         flight = core.flights.of(uid)
         if flight is None:
@@ -182,14 +197,14 @@ class Commit:
         seat = flight.seats[uid]
         core.flights.release_seat(flight, seat)
         core.changed(ClusterEvent.POD_REMOVED, seat.node_name, uid)
+        core.settle(now)
+        core.access.avoided.setdefault(uid, set()).add(seat.node_name)
         note = f"binding to {seat.node_name} failed: {message}"
         core.reporter.event(pod_ref(seat.pod), "Warning", "FailedBinding", "Binding", note, seat.pod.scheduler_name)
-        gang = flight.workload.gang
-        if gang is not None and self._placed(gang) < gang.min_member:
-            core.partial.setdefault(gang.key, now + gang.schedule_timeout_seconds)
+        self._rollback.watch(flight.workload)
         workload = core.put_back(flight.workload, [seat.pod], now)
-        if workload is not None and core.workloads.refresh(workload) is None:
-            core.queue.retry(workload.key, now, with_backoff=True)
+        if workload is not None:
+            core.queue.fail(workload.key, Status.error(note), now, rests=True)
 
     def awaited(self, uid: str, key: str, failure: str) -> None:
         """What a PreBind plugin waited for has happened, or failed."""
@@ -200,79 +215,63 @@ class Commit:
         if failure:
             self.abandon(flight, Status.unschedulable(Reason("PreBindFailed", failure)))
 
-    def roll_back_late(self, now: float) -> None:
-        """Evict the bound members of gangs that could not be repaired in time, unless they reached their minimum."""
+    def _can_be_released(self, uid: str) -> bool:
+        """Tell whether a pod is in a flight that is not being bound yet: then it need not be evicted."""
+        flight = self._core.flights.of(uid)
+        return flight is not None and not flight.is_binding
+
+    def _still_true(
+        self, live: Workload, attempted: Workload, placer: Placer, outcome: Outcome, nodes: dict[str, str]
+    ) -> dict[str, Pod]:
+        """Return the pods whose places still hold: the pods wait as they did, and pass every Filter as the cluster is now."""
         core = self._core
-        for key, deadline in list(core.partial.items()):
-            gang = core.cluster.gangs.get(key)
-            if gang is None or self._bound(gang) >= gang.min_member:
-                del core.partial[key]
-            elif deadline <= now:
-                del core.partial[key]
-                self._roll_back(gang)
-
-    def _roll_back(self, gang: Gang) -> None:
-        core = self._core
-        message = f"gang {gang.key} could not be completed after a failed binding"
-        core.reporter.event(gang_ref(gang), "Warning", "GangRolledBack", "Scheduling", message, "ai-scheduler")
-        for pod in core.cluster.members(gang.key):
-            if pod.node_name and not pod.is_terminal and not pod.is_terminating:
-                core.emit(EvictPod(pod_key(pod), "GangRolledBack", message, pod.grace_period_seconds))
-
-    def _placed(self, gang: Gang) -> int:
-        return sum(1 for pod in self._core.cluster.members(gang.key) if counts_as_placed(pod, self._core.cluster))
-
-    def _bound(self, gang: Gang) -> int:
-        """Count members that are on nodes for the API server, or done."""
-        members = self._core.cluster.members(gang.key)
-        return sum(
-            1 for p in members if (p.node_name or p.phase == "Succeeded") and counts_as_placed(p, self._core.cluster)
-        )
-
-    def _still_true(self, workload: Workload, placer: Placer, outcome: Outcome, nodes: dict[str, str]) -> bool:
-        """Check a plan against the live state, if that changed since the snapshot: pods, nodes, and every Filter."""
-        core = self._core
-        gone = [uid for uid in outcome.placed if uid not in workload.pods]
-        if gone and len(outcome.placed) - len(gone) < workload.needed:
-            return False
-        for uid in gone:
-            del outcome.placed[uid]
-        if core.cluster.generation == placer.snapshot.generation and not gone:
-            return True
-        placer.clear()
-        snapshot = core.cluster.snapshot()
-        runtime = core.runtime_of(workload)
-        undo = []
-        holds = True
-        for uid, (pod, _) in outcome.placed.items():
+        if (live.gang is None) != (attempted.gang is None):
+            return {}
+        ready = {pod.uid: pod for pod in core.workloads.ready_pods(live)}
+        kept = {
+            uid: pod
+            for uid, (pod, _) in outcome.placed.items()
+            if uid in ready and ready[uid].shape == pod.shape and ready[uid].labels == pod.labels
+        }
+        if core.cluster.generation == placer.snapshot.generation:
+            return kept
+        snapshot, runtime = core.cluster.snapshot(), core.runtime_of(live)
+        held, undo = {}, []
+        for uid, pod in kept.items():
             row = snapshot.row_of.get(nodes[uid])
+            if row is None:
+                continue
             state = placer.candidate(pod).state
-            if row is None or not runtime.filter(state, pod, snapshot.nodes.select(np.array([row]))).passes()[0]:
-                holds = False
-                break
-            undo.append(snapshot.place(pod, row))
-        if not holds:
-            for step in reversed(undo):
-                step()
-            return False
-        placer.placed.update({uid: (pod, snapshot.row_of[nodes[uid]]) for uid, (pod, _) in outcome.placed.items()})
-        return True
+            if runtime.filter(state, pod, snapshot.nodes.select(np.array([row]))).passes()[0]:
+                undo.append(snapshot.place(pod, row))
+                held[uid] = pod
+        for step in reversed(undo):
+            step()
+        return held
 
-    def _leave_queue(self, workload: Workload, seats: dict[str, Seat], now: float) -> None:
+    def _leave_queue(self, live: Workload, attempted: Workload, seats: dict[str, Seat], now: float) -> None:
         """Take the reserved pods out of the queue; surplus members that found no place stay, refused."""
         core = self._core
         for uid in seats:
             core.workloads.drop(uid)
             core.reporter.forget_pod(uid)
-        if not workload.pods:
-            core.queue.remove(workload.key)
-            core.reporter.forget_workload(workload.key)
-        elif core.workloads.refresh(workload) is None:
-            text = f"{len(workload.pods)} members above the minimum found no place yet"
+        core.stale.pop(live.key, None)
+        if not live.pods:
+            core.queue.remove(live.key)
+            core.reporter.forget_workload(live.key)
+        elif core.update(live, now) is not None or not live.pods.keys() <= attempted.pods.keys():
+            core.queue.retry(live.key, now)
+        else:
+            text = f"{len(live.pods)} members above the minimum found no place yet"
             reason = Reason("SurplusWaits", text, ClusterEvent.NODE_ANY | ClusterEvent.POD_REMOVED, Kind.NOT_NOW)
-            core.refuse(workload, Status.unschedulable(reason), (), now)
-        if workload.gang is not None:
-            core.reporter.gang_changed(workload.gang.key, now)
+            core.set_aside(live, Status.unschedulable(reason), (), now)
+        if live.gang is not None:
+            core.reporter.gang_changed(live.gang.key, now)
 
     def _blame(self, status: Status) -> tuple[tuple[str, Reason], ...]:
         return tuple((status.plugin, reason) for reason in status.reasons)
+
+
+def flight_key(flight: Flight) -> str:
+    """Return the key under which a flight's wait is reported: a gang can wait in the queue and in flight at once."""
+    return f"flight:{flight.workload.key}"

@@ -5,11 +5,12 @@ For intake (what happens outside) and commit (what was decided).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scheduler.framework.change import Change
 from scheduler.framework.registry import Registry
 from scheduler.framework.runtime import PluginError, Runtime
+from scheduler.framework.status import ClusterEvent, Code
 from scheduler.plugins import BASE_ARGS, BASES, BUILT_IN
 from scheduler.state.cluster import ClusterState
 
@@ -17,7 +18,7 @@ from .access import Access, Ties
 from .flights import Flights
 from .preempting import Preempting
 from .queue import Entry, WorkQueue
-from .reporter import Reporter
+from .reporter import Reporter, pod_ref
 from .workloads import Workloads
 
 if TYPE_CHECKING:
@@ -25,9 +26,11 @@ if TYPE_CHECKING:
 
     from scheduler.config import SchedulerConfiguration
     from scheduler.framework.effects import Effect
-    from scheduler.framework.status import ClusterEvent, Reason, Status
+    from scheduler.framework.status import Reason, Status
     from scheduler.framework.workload import Workload
     from scheduler.model import GangKey, Pod
+
+    from .lack import Lack
 
 #: How many different pods of a workload a hint is asked about.
 _MOST_HINT_PODS = 8
@@ -52,15 +55,19 @@ class Core:
             configuration.pod_max_backoff_seconds,
             configuration.unschedulable_flush_seconds,
         )
-        self.flights = Flights(self.cluster, configuration.permit_max_seconds)
+        self.flights = Flights(self.cluster, configuration.permit_max_seconds, self._plugin_failed)
         self.ties = Ties(configuration.tie_break, seed)
         self.runtimes: dict[str, Runtime] = {}
         self.access = Access(self.cluster, self.flights, clock, self.runtimes, self.ties)
-        self.preempting = Preempting(self.cluster, self.reporter, self.emit)
+        self.preempting = Preempting(self.cluster, self.reporter, self.emit, self.access.stuck)
         #: Changes since the queue was last woken.
-        self.changes: list[Change] = []
+        self.changes: dict[Change, None] = {}
+        #: Workloads that changed since they were last looked at, by key.
+        self.stale: dict[str, None] = {}
         #: Gangs with fewer members on nodes than they need after a failed binding → when the rest is rolled back.
         self.partial: dict[GangKey, float] = {}
+        #: Gangs that have had their minimum on nodes: a member that they lose later is replaced, not a failed start.
+        self.completed: set[GangKey] = set()
         known = registry()
         for i, profile in enumerate(configuration.profiles):
             resolved = known.resolve(profile, self.access, f"profiles[{i}]")
@@ -76,16 +83,31 @@ class Core:
 
     def changed(self, event: ClusterEvent, node_name: str = "", pod_uid: str = "") -> None:
         """Note something that may cure a refusal."""
-        self.changes.append(Change(event, node_name, pod_uid))
+        self.changes[Change(event, node_name, pod_uid)] = None
 
-    def wake(self, now: float) -> None:
-        """Let the queue see the changes since the last time, equal ones once."""
-        changes, self.changes = self.changes, []
-        for change in dict.fromkeys(changes):
-            self.queue.wake(change, now, self.could_cure)
+    def settle(self, now: float) -> None:
+        """Look once at every workload that changed, however often it did, and let the queue see what happened."""
+        for name in self.cluster.released:
+            self.changed(ClusterEvent.POD_REMOVED, name)
+        self.cluster.released.clear()
+        changes, self.changes = self.changes, {}
+        gated: dict[str, None] = {}
+        for change in changes:
+            gated.update(dict.fromkeys(self.queue.wake(change, now, self.could_cure)))
+        for key in gated:
+            workload = self.workloads.get(key)
+            if workload is not None:
+                self.ask_again(workload)
+        stale, self.stale = self.stale, {}
+        for key in stale:
+            workload = self.workloads.get(key)
+            if workload is not None:
+                self._put(workload, now)
 
     def could_cure(self, entry: Entry, change: Change) -> bool:
         """Ask the plugins that refused a workload whether a change could cure it."""
+        if entry.lack is not None and change.event == ClusterEvent.POD_REMOVED and change.node_name:
+            return entry.lack.is_cured(self.cluster, change.node_name)
         if not entry.blame:
             return True
         runtime = self.runtime_of(entry.workload)
@@ -100,38 +122,24 @@ class Core:
             return True
 
     def add_pending(self, pod: Pod, now: float) -> None:
-        """Put a pending pod of ours into its workload, and the workload into the queue."""
-        try:
-            gate = self.runtimes[pod.scheduler_name].pre_enqueue(pod)
-        except PluginError as error:
-            gate = error.status
-        workload, left = self.workloads.add(pod, gate, now)
+        """Put a pending pod of ours into its workload; it is looked at when everything has come in."""
+        workload, left = self.workloads.add(pod, self.runtimes[pod.scheduler_name].pre_enqueue(pod), now)
+        self.stale[workload.key] = None
         if left is not None:
-            self.enqueue(left, now)
-        self.enqueue(workload, now)
+            self._left(left)
 
-    def drop_pending(self, uid: str, now: float) -> None:
+    def drop_pending(self, uid: str) -> None:
         """Take a pod out of its workload."""
         workload = self.workloads.drop(uid)
-        self.reporter.forget_pod(uid)
         if workload is not None:
-            self.enqueue(workload, now)
+            self._left(workload)
 
-    def enqueue(self, workload: Workload, now: float) -> None:
-        """Bring a workload's place in the queue in line with what it is now; an empty one leaves."""
-        if not workload.pods:
-            self.queue.remove(workload.key)
-            self.reporter.forget_workload(workload.key)
-            self.preempting.end(workload.key)
-            return
-        gate = self.workloads.refresh(workload)
-        self.queue.put(workload, self.runtime_of(workload).sort_key(workload), gate, now)
-        if gate is not None:
-            self.reporter.waits(workload, gate, now)
-        else:
-            self.reporter.moved(workload.key)
-        if workload.gang is not None:
-            self.reporter.gang_changed(workload.gang.key, now)
+    def ask_again(self, workload: Workload) -> None:
+        """Ask PreEnqueue again about the pods that it objected to, or failed at."""
+        runtime = self.runtime_of(workload)
+        for pod in self.workloads.gated_pods(workload):
+            self.workloads.gate(pod.uid, runtime.pre_enqueue(pod))
+        self.stale[workload.key] = None
 
     def put_back(self, workload: Workload, pods: Iterable[Pod], now: float) -> Workload | None:
         """Return pods from a flight to their workload, which keeps its attempts; None if none of them is pending."""
@@ -140,17 +148,62 @@ class Core:
             known = self.cluster.pods.get(pod.uid)
             if known is None or known.node_name or known.is_terminal or known.is_terminating:
                 continue
-            back, _ = self.workloads.add(known, self.workloads.gate_of(pod.uid), now)
+            back, _ = self.workloads.add(known, self.runtimes[known.scheduler_name].pre_enqueue(known), now)
             back.attempts = max(back.attempts, workload.attempts)
             back.since = min(back.since, workload.since)
         if back is not None:
-            self.enqueue(back, now)
+            self._put(back, now)
         return back
 
-    def refuse(self, workload: Workload, status: Status, blame: tuple[tuple[str, Reason], ...], now: float) -> None:
-        """Put a workload aside until something could cure its refusal, and tell why."""
+    def set_aside(
+        self, workload: Workload, status: Status, blame: tuple[tuple[str, Reason], ...], now: float, *,
+        lack: Lack | None = None, rests: bool = False,
+    ) -> None:  # fmt: skip
+        """Put a workload aside until something could cure its refusal, and tell why; after an accident, for its backoff."""
+        if not workload.pods:
+            return
         controller = next(iter(workload.pods.values())).scheduler_name
         self.reporter.refused(workload, self.workloads.ready_pods(workload), status, controller)
-        self.queue.refuse(workload.key, status, blame, now, self.could_cure)
+        if status.code is Code.ERROR:
+            self.queue.fail(workload.key, status, now, rests=True)
+        else:
+            self.queue.refuse(workload.key, status, blame, now, self.could_cure, lack=lack, rests=rests)
         if workload.gang is not None:
             self.reporter.gang_changed(workload.gang.key, now)
+
+    def update(self, workload: Workload, now: float) -> Status | None:
+        """Bring the queue in line with what the engine itself made of a workload; return what gates it."""
+        return self._put(workload, now, is_own=True)
+
+    def sort_key(self, workload: Workload) -> tuple[Any, ...]:
+        """Return a workload's sort key; the empty one, which sorts first, if the plugin fails: so that it fails soon."""
+        try:
+            return self.runtime_of(workload).sort_key(workload)
+        except PluginError:
+            return ()
+
+    def _put(self, workload: Workload, now: float, *, is_own: bool = False) -> Status | None:
+        gate = self.workloads.refresh(workload)
+        self.queue.put(workload, self.sort_key(workload), gate, self.workloads.look(workload), now, is_own=is_own)
+        if gate is not None:
+            self.reporter.waits(workload.key, gate, now)
+        else:
+            self.reporter.moved(workload.key)
+        if workload.gang is not None:
+            self.reporter.gang_changed(workload.gang.key, now)
+        return gate
+
+    def _left(self, workload: Workload) -> None:
+        """A pod left a workload; an empty one leaves the queue."""
+        if workload.pods:
+            self.stale[workload.key] = None
+            return
+        self.queue.remove(workload.key)
+        self.reporter.forget_workload(workload.key)
+        self.preempting.end(workload.key)
+
+    def _plugin_failed(self, pod: Pod, error: PluginError) -> None:
+        """Say at a pod that a plugin failed where nothing can be refused any more."""
+        self.reporter.event(
+            pod_ref(pod), "Warning", "PluginFailed", "Scheduling", error.status.message, pod.scheduler_name
+        )

@@ -18,10 +18,13 @@ from scheduler.framework.plugin import Domain, Failure, PostFilterResult
 from scheduler.framework.runtime import PluginError, call
 from scheduler.framework.status import ClusterEvent, Code, Kind, Reason, Status
 
-from .bounds import free_room, slots, whole_room
+from .bounds import places
+from .lack import Lack
 from .messages import fit_message, gang_message
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from scheduler.framework.runtime import Runtime
     from scheduler.framework.workload import Workload
     from scheduler.model import Pod
@@ -34,8 +37,9 @@ Steps = Generator[int, None, "Outcome"]
 
 #: How many domains of one level are tried to the end before the best is chosen.
 MOST_DOMAINS = 8
-_NO_ROOM_CURES = ClusterEvent.NODE_ANY | ClusterEvent.POD_REMOVED | ClusterEvent.POD_UPDATED | ClusterEvent.GANG_CHANGED
-_NEVER_CURES = ClusterEvent.NODE_ANY | ClusterEvent.POD_UPDATED | ClusterEvent.GANG_CHANGED
+#: What changes about the workload itself makes it worth another attempt anyway.
+_NO_ROOM_CURES = ClusterEvent.NODE_ANY | ClusterEvent.POD_REMOVED
+_NEVER_CURES = ClusterEvent.NODE_ANY
 
 
 @dataclass(slots=True)
@@ -51,6 +55,8 @@ class Outcome:
     room: PostFilterResult | None = None
     #: Which plugin gave which reason.
     blame: tuple[tuple[str, Reason], ...] = ()
+    #: What a gang lacked, if that can be counted.
+    lack: Lack | None = None
     #: The candidate of the first pod that found no node, or of the first pod.
     shown: Candidate | None = None
     evaluations: int = 0
@@ -82,32 +88,39 @@ class Cycle:
 
     def _attempt(self) -> Steps:
         yield from self._placer.evaluate()
-        early = next((c.early for c in self._placer.candidates.values() if c.early is not None), None)
-        if early is not None and early.code is Code.ERROR:
-            return Outcome(status=early)
+        early = self._early()
         refusal = early or self._bounds()
         if refusal is None:
             for domain, allowed in self._domains():
                 if (yield from self._placer.place_all(self._workload.needed, allowed)):
-                    return Outcome(placed=dict(self._placer.placed), domain=domain, shown=self._first())
+                    if allowed is not None:
+                        yield from self._placer.place_rest()
+                    return Outcome(placed=dict(self._placer.placed), domain=domain, shown=self._placer.candidates[0])
+            yield from self._placer.evaluate()
         shown = self._missing()
         status = self._refusal(refusal, shown)
+        outcome = Outcome(status=status, shown=shown, blame=self._blame())
         if refusal is not None and any(reason.kind is Kind.NEVER for reason in refusal.reasons):
-            return Outcome(status=status, shown=shown, blame=self._blame())
-        if self._victims_left:
-            room, message = (
-                None,
-                f"preemption: waiting for {self._victims_left} victims of an earlier plan to terminate.",
-            )
-        else:
-            room, message = yield from self._make_room(shown, early)
+            return outcome
+        message = f"preemption: waiting for {self._victims_left} victims of an earlier plan to terminate."
+        reachable = 0
+        if not self._victims_left:
+            outcome.room, message, reachable = yield from self._make_room(shown, early)
+        outcome.lack = self._lack(reachable)
         if message:
-            status = Status(
-                status.code,
-                (_with_text(status.reasons[0], f"{status.message} {message}"), *_quiet(status)),
-                status.plugin,
-            )
-        return Outcome(status=status, room=room, shown=shown, blame=self._blame())
+            head = _with_text(status.reasons[0], f"{status.reasons[0].text} {message}")
+            outcome.status = Status(status.code, (head, *status.reasons[1:]), status.plugin)
+        return outcome
+
+    def _early(self) -> Status | None:
+        """Return what PreFilter said if it leaves too few pods to be placed."""
+        left, early = 0, None
+        for candidate in self._placer.candidates:
+            if candidate.early is None:
+                left += self._placer.count(candidate)
+            else:
+                early = early or candidate.early
+        return early if left < self._workload.needed else None
 
     def _bounds(self) -> Status | None:
         """Refuse at once what cannot fit by resources alone, now or ever."""
@@ -115,12 +128,14 @@ class Cycle:
             return None
         nodes, needed = self._snapshot.nodes, self._workload.needed
         now = ever = 0
-        for shape, candidate in self._placer.candidates.items():
-            pod, wanted = candidate.pod, self._placer.count(shape)
-            now += min(wanted, slots(pod, nodes, free_room(pod, nodes), candidate.feasible))
-            ever += min(wanted, slots(pod, nodes, whole_room(pod, nodes), candidate.curable()))
+        for candidate in self._placer.candidates:
+            wanted = self._placer.count(candidate)
+            now += min(wanted, int(places(candidate.asks, nodes, candidate.feasible).sum()))
         if now >= needed:
             return None
+        for candidate in self._placer.candidates:
+            wanted = self._placer.count(candidate)
+            ever += min(wanted, int(places(candidate.asks, nodes, candidate.curable(), is_empty=True).sum()))
         numbers = (("needed", needed), ("now", now), ("ever", ever))
         if ever < needed:
             return Status.unresolvable(
@@ -130,8 +145,25 @@ class Cycle:
             Reason("NoRoom", gang_message(self._workload, numbers), _NO_ROOM_CURES, Kind.NOT_NOW, numbers)
         )
 
+    def _lack(self, reachable: int) -> Lack | None:
+        """Return how many places a gang lacks, beyond those it has or could have by evictions."""
+        if self._workload.gang is None or any(c.asks is None or c.early for c in self._placer.candidates):
+            return None
+        nodes, now = self._snapshot.nodes, 0
+        found: list[tuple[dict[str, int], npt.NDArray[np.int32]]] = []
+        for candidate in self._placer.candidates:
+            before = places(candidate.asks, nodes, candidate.feasible)
+            now += min(self._placer.count(candidate), int(before.sum()))
+            before[candidate.nominated_rows()] = 0
+            found.append((candidate.asks or {}, before.astype(np.int32)))
+        missing = max(1, self._workload.needed - max(now, reachable))
+        return Lack(missing, found, self._snapshot.row_of)
+
     def _domains(self) -> Iterator[tuple[str, Bools | None]]:
-        """Yield where to look: domains from the tightest, those with the least room to spare first; then everywhere."""
+        """Yield where to look: where room was made, domains from the tightest and least roomy, then everywhere."""
+        nominated = self._placer.nominated_rows()
+        if nominated is not None:
+            yield "", nominated
         if self._workload.gang is not None:
             for plugin in self._runtime.plugins("placement_generate"):
                 domains: list[Domain] = call(
@@ -144,52 +176,53 @@ class Cycle:
         yield "", None
 
     def _roomy(self, domains: list[Domain]) -> list[Domain]:
-        """Return the domains that might hold the whole workload, best first, a bounded number per level."""
+        """Return the domains that might hold the whole workload, best first, a bounded number of them."""
         nodes = self._snapshot.nodes
-        rooms = [(c, self._placer.count(s), free_room(c.pod, nodes)) for s, c in self._placer.candidates.items()]
+        rooms = [(self._placer.count(c), places(c.asks, nodes, c.feasible)) for c in self._placer.candidates]
         rated: list[tuple[int, int, int, str, Domain]] = []
         for domain in domains:
-            mask = np.zeros(len(nodes), dtype=np.bool_)
-            mask[list(domain.rows)] = True
-            counts = [slots(c.pod, nodes, room, c.feasible & mask) for c, _, room in rooms]
-            if (
-                sum(min(wanted, count) for (_, wanted, _), count in zip(rooms, counts, strict=True))
-                >= self._placer.total_pods
-            ):
+            rows = np.array(domain.rows, dtype=np.int64)
+            counts = [int(room[rows].sum()) for _, room in rooms]
+            if sum(map(min, (wanted for wanted, _ in rooms), counts)) >= self._placer.total_pods:
                 rated.append((domain.level, -self._rate(domain), sum(counts), domain.name, domain))
         rated.sort(key=lambda entry: entry[:4])
         return [entry[4] for entry in rated[:MOST_DOMAINS]]
 
     def _rate(self, domain: Domain) -> int:
         return sum(
-            int(call(plugin, "score_placement", self._state, self._workload, domain.rows))
-            for plugin in self._runtime.plugins("placement_score")
+            enabled.weight * int(call(enabled.plugin, "score_placement", self._state, self._workload, domain.rows))
+            for enabled in self._runtime.profile.points["placement_score"]
         )
 
     def _make_room(
         self, shown: Candidate, early: Status | None
-    ) -> Generator[int, None, tuple[PostFilterResult | None, str]]:
-        """Ask the PostFilter plugins in turn; return the first plan, or what they say."""
+    ) -> Generator[int, None, tuple[PostFilterResult | None, str, int]]:
+        """Ask the PostFilter plugins in turn; return the first plan or none, what they say, and how much they could reach."""
         is_gang = self._workload.gang is not None
-        failure = Failure(self._snapshot.nodes, [] if is_gang else shown.statuses(), early)
-        said = []
+        failure = Failure(self._snapshot.nodes, early=early)
+        if not is_gang:
+            failure.statuses, failure.resolvable = shown.statuses(), shown.resolvable()
+        said, reachable = [], 0
         for plugin in self._runtime.plugins("pod_group_post_filter" if is_gang else "post_filter"):
             if is_gang:
                 answer = call(plugin, "post_filter_gang", self._state, self._workload, failure)
                 if isinstance(answer, Generator):
                     answer = yield from self._drive(plugin.NAME, answer)
             else:
-                answer = call(plugin, "post_filter", shown.state, shown.pod, failure)
+                answer = call(plugin, "post_filter", shown.state.clone(), shown.pod, failure)
             yield 1
             if isinstance(answer, PostFilterResult):
-                return answer, answer.message
-            if answer is not None and answer.code is Code.ERROR:
-                raise PluginError(plugin.NAME, "PostFilter", answer.message)
-            if answer is not None and answer.message:
+                return answer, answer.message, 0
+            if answer is None:
+                continue
+            if not isinstance(answer, Status) or answer.code is Code.ERROR:
+                raise PluginError(plugin.NAME, "PostFilter", getattr(answer, "message", f"no status: {answer!r}"))
+            reachable = max([reachable, *(int(dict(r.numbers).get("reachable", 0)) for r in answer.reasons)])
+            if answer.message:
                 said.append(answer.message)
-            if answer is not None and answer.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+            if answer.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                 break
-        return None, " ".join(said)
+        return None, " ".join(said), reachable
 
     def _drive(
         self, name: str, steps: Generator[int, None, PostFilterResult | Status | None]
@@ -225,19 +258,12 @@ class Cycle:
 
     def _blame(self) -> tuple[tuple[str, Reason], ...]:
         """Return who refused what, over all shapes."""
-        return tuple(dict.fromkeys(entry for c in self._placer.candidates.values() for entry in c.reasons()))
-
-    def _first(self) -> Candidate:
-        return next(iter(self._placer.candidates.values()))
+        return tuple(dict.fromkeys(entry for c in self._placer.candidates for entry in c.reasons()))
 
     def _missing(self) -> Candidate:
         """Return the candidate that has the fewest feasible nodes: the one to explain."""
-        return min(self._placer.candidates.values(), key=lambda c: int(np.count_nonzero(c.feasible)))
+        return min(self._placer.candidates, key=lambda c: int(np.count_nonzero(c.feasible)))
 
 
 def _with_text(reason: Reason, text: str) -> Reason:
     return Reason(reason.code, text, reason.cures, reason.kind, reason.numbers)
-
-
-def _quiet(status: Status) -> tuple[Reason, ...]:
-    return status.reasons[1:]

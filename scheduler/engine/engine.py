@@ -12,32 +12,49 @@ It is synchronous and pure: time comes from the clock it is given, chance from t
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from .commit import Commit
+from scheduler.framework.runtime import PluginError
+from scheduler.framework.status import Reason, Status
+
+from .commit import OUTDATED, Commit, flight_key
 from .core import Core
 from .cycle import Cycle, Outcome
 from .gangs import condition_of, counts_of, phase_of
 from .intake import Intake
 from .pending import PendingWorkload
 from .recording import record
+from .rollback import Rollback, is_bound
+from .workloads import workload_key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Sequence
 
     from scheduler.config import SchedulerConfiguration
     from scheduler.framework.effects import Effect
-    from scheduler.framework.status import Status
     from scheduler.framework.workload import Workload
     from scheduler.model import GangKey
     from scheduler.state.cluster import ClusterState
 
     from .decision import Decision
+    from .flights import Seat
     from .inputs import Input
     from .placement import Placer
     from .queue import Entry
 
 DEFAULT_WORK_UNITS = 20_000
+
+
+@dataclass(slots=True)
+class Attempt:
+    """The attempt under way."""
+
+    entry: Entry
+    #: The workload as it was when the attempt began, with the pods that are tried.
+    workload: Workload
+    placer: Placer
+    steps: Generator[int, None, Outcome]
 
 
 class Engine:
@@ -49,13 +66,13 @@ class Engine:
     ) -> None:  # fmt: skip
         """Make an engine; `clock` returns seconds since the epoch. RegistryError if a plugin cannot be had."""
         self._core = Core(configuration, clock, seed)
-        self._commit = Commit(self._core)
-        self._intake = Intake(self._core, self._commit)
+        self._rollback = Rollback(self._core)
+        self._commit = Commit(self._core, self._rollback)
+        self._intake = Intake(self._core, self._commit, self._rollback)
         self._clock = clock
         self._on_decision = on_decision
         self._cycle_number = 0
-        #: The attempt under way: its workload, placer and steps.
-        self._attempt: tuple[Workload, Placer, Generator[int, None, Outcome]] | None = None
+        self._attempt: Attempt | None = None
         self.scheduler_names = frozenset(self._core.runtimes)
 
     @property
@@ -71,15 +88,15 @@ class Engine:
         """Work for about so many node evaluations; return whether there is more to do at once."""
         core, now = self._core, self._clock()
         self._expire(now)
-        core.wake(now)
+        core.settle(now)
         left = work_units
         while left > 0:
             if self._attempt is None and not self._begin(now):
                 break
             left -= self._go_on(left)
-            core.wake(now)
+            core.settle(now)
         self._commit.advance_all()
-        core.wake(now)
+        core.settle(now)
         self._write_due(now)
         return self._attempt is not None or core.queue.has_active(now)
 
@@ -91,6 +108,8 @@ class Engine:
     def next_deadline(self) -> float | None:
         """Return when `step` must be called again even if nothing happens, in seconds since the epoch."""
         core = self._core
+        if core.stale or core.changes or core.cluster.released:
+            return self._clock()
         times = (
             core.queue.next_time(), core.flights.next_deadline(), core.preempting.next_deadline(), core.reporter.next_time(),
             min(core.partial.values(), default=None),
@@ -99,6 +118,7 @@ class Engine:
 
     def pending(self) -> list[PendingWorkload]:
         """Return all workloads that are not bound yet, by priority, then key."""
+        self._core.settle(self._clock())
         found = [self._pending_in_queue(entry) for entry in self._core.queue]
         for flight in self._core.flights:
             phase = {"permit": "waiting", "pre-bind": "binding", "bind": "binding"}[flight.phase]
@@ -109,55 +129,66 @@ class Engine:
     def _begin(self, now: float) -> bool:
         """Take the next workload; False if there is none."""
         core = self._core
-        while (workload := core.queue.pop(now)) is not None:
-            pods = core.workloads.ready_pods(workload)
-            if not pods:
-                core.queue.remove(workload.key)
-                continue
+        while (entry := core.queue.pop(now, core.could_cure)) is not None:
+            live = entry.workload
             self._cycle_number += 1
             core.ties.cycle = self._cycle_number
+            if (accident := self._accident(live)) is not None:
+                core.queue.conclude(entry)
+                core.set_aside(live, accident, (), now)
+                continue
+            pods = core.workloads.ready_pods(live)
+            attempted = replace(live, pods={pod.uid: pod for pod in pods})
             core.access.snapshot = core.cluster.snapshot()
-            placer = core.access.placer(workload, pods)
-            left = core.preempting.victims_left(workload.key, now)
-            cycle = Cycle(core.runtime_of(workload), core.access.snapshot, workload, placer, left)
-            self._attempt = (workload, placer, cycle.run())
+            core.preempting.adopt(attempted, now)
+            placer = core.access.placer(attempted, pods)
+            left = core.preempting.victims_left(live.key)
+            cycle = Cycle(core.runtime_of(attempted), core.access.snapshot, attempted, placer, left)
+            self._attempt = Attempt(entry, attempted, placer, cycle.run())
             return True
         return False
+
+    def _accident(self, workload: Workload) -> Status | None:
+        """Ask plugins again that failed at a workload before it could be tried; return the Error if they still do."""
+        core = self._core
+        if core.workloads.accident(workload) is not None:
+            core.ask_again(workload)
+        try:
+            core.runtime_of(workload).sort_key(workload)
+        except PluginError as error:
+            return error.status
+        return core.workloads.accident(workload)
 
     def _go_on(self, budget: int) -> int:
         """Advance the attempt by at most about `budget` node evaluations; return how many it took."""
         assert self._attempt is not None
-        workload, placer, steps = self._attempt
         used = 0
         try:
             while used < budget:
-                used += max(1, next(steps))
+                used += max(1, next(self._attempt.steps))
         except StopIteration as stop:
-            self._attempt = None
-            self._conclude(workload, placer, stop.value)
+            attempt, self._attempt = self._attempt, None
+            self._conclude(attempt, stop.value)
         return max(1, used)
 
-    def _conclude(self, workload: Workload, placer: Placer, outcome: Outcome) -> None:
-        core = self._core
-        facts = record(workload, placer, outcome)
-        pods = {pod.uid: pod.key for pod, _ in outcome.placed.values()}
+    def _conclude(self, attempt: Attempt, outcome: Outcome) -> None:
+        """Carry out what an attempt decided, unless the workload left or may not be tried any more meanwhile."""
+        core, placer, live = self._core, attempt.placer, attempt.entry.workload
+        core.settle(self._clock())
+        facts = record(attempt.workload, placer, outcome) if self._on_decision is not None else None
         generation = placer.snapshot.generation
-        if core.workloads.get(workload.key) is not workload:
+        if not core.queue.conclude(attempt.entry) or attempt.entry.gate is not None:
             placer.clear()
-            core.queue.remove(workload.key)
+            core.queue.retry(attempt.workload.key, self._clock())
             return
+        seats: Sequence[Seat] = ()
         if outcome.status is None:
-            nodes = {uid: placer.snapshot.all_rows[row].node.name for uid, (_, row) in outcome.placed.items()}
-            result = self._commit.place(workload, placer, outcome)
-            annotations = {uid: dict(placer.candidate_of(uid).state.read(("annotations", uid), {})) for uid in pods}
+            result, seats = self._commit.place(live, attempt.workload, placer, outcome)
         else:
             placer.clear()
-            result = self._commit.refuse(workload, outcome)
-            nodes, annotations = {}, {}
-        if self._on_decision is not None and result != "outdated":
-            self._on_decision(
-                facts.decision(self._cycle_number, self._clock(), generation, result, pods, nodes, annotations)
-            )
+            result = self._commit.refuse(live, attempt.workload, outcome)
+        if self._on_decision is not None and facts is not None and result != OUTDATED:
+            self._on_decision(facts.decision(self._cycle_number, self._clock(), generation, result, seats))
 
     def _expire(self, now: float) -> None:
         """Act on everything whose patience has ended."""
@@ -165,9 +196,10 @@ class Engine:
         for flight, status in core.flights.late(now):
             self._commit.abandon(flight, status)
         for key in core.preempting.late(now):
-            core.preempting.end(key)
-            core.queue.retry(key, now, with_backoff=False)
-        self._commit.roll_back_late(now)
+            core.queue.retry(key, now)
+        for flight in self._rollback.expire(now):
+            reason = Reason("GangRolledBack", "the gang could not be completed in time")
+            self._commit.abandon(flight, Status.unschedulable(reason))
 
     def _write_due(self, now: float) -> None:
         """Write waits that lasted, and the statuses of groups that changed."""
@@ -177,8 +209,8 @@ class Engine:
             if workload is not None:
                 core.reporter.gated(workload.ordered(), status)
                 continue
-            for flight in core.flights:
-                if flight.workload.key == key and flight.phase == "permit":
+            for flight in core.flights.open():
+                if flight_key(flight) == key and flight.phase == "permit":
                     core.reporter.gated([seat.pod for seat in flight.seats.values()], status)
         for gang_key in core.reporter.due_gangs(now):
             self._write_gang(gang_key)
@@ -189,9 +221,10 @@ class Engine:
         if gang is None:
             return
         members = core.cluster.members(key)
-        entry = core.queue.get(f"gang:{key.dialect}:{key}")
+        entry = core.queue.get(workload_key_of(key))
         counts = counts_of(members)
-        in_flight = any(core.flights.of(pod.uid) is not None for pod in members)
+        self._rollback.saw(gang, sum(is_bound(pod) for pod in members))
+        in_flight = key in core.partial or any(core.flights.of(pod.uid) is not None for pod in members)
         refusal = entry.status if entry is not None else None
         core.reporter.gang_status(
             gang,

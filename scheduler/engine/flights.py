@@ -14,9 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from scheduler.framework.effects import BindPod
 from scheduler.framework.handle import WaitingPod
 from scheduler.framework.plugin import AwaitEffects
-from scheduler.framework.runtime import PluginError, call
+from scheduler.framework.runtime import PluginError, answer, call
 from scheduler.framework.status import Code, Reason, Status
 
 if TYPE_CHECKING:
@@ -42,8 +43,6 @@ class Seat:
     awaited: dict[str, float] = field(default_factory=dict)
     #: How many PreBind plugins have been called.
     pre_bound: int = 0
-    is_binding: bool = False
-    annotations: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -56,30 +55,42 @@ class Flight:
     seats: dict[str, Seat]
     #: When everything is released, whatever is missing (seconds).
     deadline: float
-    began: float
+    is_binding: bool = False
 
     @property
     def phase(self) -> str:
         """Where the flight is: permit, pre-bind or bind."""
-        if any(seat.waiting is not None for seat in self.seats.values()):
-            return "permit"
-        return "bind" if any(seat.is_binding for seat in self.seats.values()) else "pre-bind"
+        if self.is_binding:
+            return "bind"
+        return "permit" if any(seat.waiting is not None for seat in self.seats.values()) else "pre-bind"
 
 
 class Flights:
     """All flights, by pod and by workload."""
 
-    def __init__(self, cluster: ClusterState, permit_max_seconds: float) -> None:
-        """Take the state in which pods are assumed, and the longest wait at Permit."""
+    def __init__(
+        self, cluster: ClusterState, permit_max_seconds: float,
+        on_accident: Callable[[Pod, PluginError], None] = lambda *_: None,
+    ) -> None:  # fmt: skip
+        """Take the state in which pods are assumed, and the longest wait at Permit.
+
+        `on_accident` learns of plugins that fail where nothing can be refused any more: Unreserve and PostBind.
+        """
         self._cluster = cluster
         self._permit_max = permit_max_seconds
-        #: Workload key to flight; a gang can have several: late members fly by themselves.
-        self._flights: list[Flight] = []
+        self._on_accident = on_accident
+        #: In the order of their decision. A gang can have several flights: late members fly by themselves.
+        self._open: dict[int, Flight] = {}
+        self._binding: dict[int, Flight] = {}
         self._by_uid: dict[str, Flight] = {}
 
     def __iter__(self) -> Iterator[Flight]:
-        """Walk over the flights in the order of their decision."""
-        return iter(list(self._flights))
+        """Walk over the flights: those that still wait for something, then those that are being bound."""
+        return iter([*self._open.values(), *self._binding.values()])
+
+    def open(self) -> list[Flight]:
+        """Return the flights that are not being bound yet, in the order of their decision."""
+        return list(self._open.values())
 
     def of(self, uid: str) -> Flight | None:
         """Return the flight of a pod."""
@@ -87,21 +98,24 @@ class Flights:
 
     def waiting(self) -> list[WaitingPod]:
         """Return the pods that wait at Permit, by namespace and name."""
-        pods = [seat.waiting for flight in self._flights for seat in flight.seats.values() if seat.waiting]
+        pods = [seat.waiting for flight in self._open.values() for seat in flight.seats.values() if seat.waiting]
         return sorted(pods, key=lambda w: (w.pod.namespace, w.pod.name, w.pod.uid))
 
-    def reserve(self, flight: Flight) -> Status | None:
-        """Assume all pods and run Reserve for each; on a refusal everything is given back."""
-        for seat in flight.seats.values():
-            self._cluster.assume(seat.pod.uid, seat.node_name)
-        self._flights.append(flight)
+    def board(self, flight: Flight) -> None:
+        """Assume all pods."""
         for uid, seat in flight.seats.items():
+            self._cluster.assume(uid, seat.node_name)
             self._by_uid[uid] = flight
+        self._open[id(flight)] = flight
+
+    def reserve(self, flight: Flight) -> Status | None:
+        """Run Reserve for each pod; a refusal is returned, nothing is released."""
+        for seat in flight.seats.values():
             for plugin in flight.runtime.plugins("reserve"):
-                status = _answer(plugin, "reserve", seat)
-                if status is not None:
-                    self.release(flight)
-                    return status
+                if hasattr(plugin, "reserve"):
+                    status = answer(plugin, "reserve", seat.state, seat.pod, seat.node_name)
+                    if status is not None:
+                        return status
         return None
 
     def permit(self, flight: Flight, now: float) -> Status | None:
@@ -109,7 +123,7 @@ class Flights:
         for seat in flight.seats.values():
             pending: dict[str, float] = {}
             for plugin in flight.runtime.plugins("permit"):
-                status = _answer(plugin, "permit", seat)
+                status = answer(plugin, "permit", seat.state, seat.pod, seat.node_name)
                 if status is None:
                     continue
                 if status.code is not Code.WAIT:
@@ -122,38 +136,38 @@ class Flights:
 
     def pre_bind(self, flight: Flight, now: float, emit: Callable[[Effect], None]) -> Status | bool:
         """Run the PreBind plugins that are left; True when all is done, False while something is awaited."""
+        plugins = flight.runtime.plugins("pre_bind")
         for seat in flight.seats.values():
-            plugins = flight.runtime.plugins("pre_bind")
             while not seat.awaited and seat.pre_bound < len(plugins):
                 plugin = plugins[seat.pre_bound]
                 seat.pre_bound += 1
-                answer = call(plugin, "pre_bind", seat.state, seat.pod, seat.node_name)
-                if isinstance(answer, AwaitEffects):
-                    for effect in answer.effects:
+                said = call(plugin, "pre_bind", seat.state, seat.pod, seat.node_name)
+                if isinstance(said, AwaitEffects):
+                    for effect in said.effects:
                         emit(effect)
-                    seat.awaited[answer.until_key] = now + answer.timeout_seconds
-                elif answer is not None and answer.code not in (Code.SUCCESS, Code.SKIP):
-                    refusal: Status = answer.stamped(plugin.NAME)
-                    return refusal
+                    seat.awaited[said.until_key] = now + said.timeout_seconds
+                elif said is not None and not isinstance(said, Status):
+                    raise PluginError(plugin.NAME, "PreBind", f"the answer is no status: {said!r}")
+                elif said is not None and said.code not in (Code.SUCCESS, Code.SKIP):
+                    return said.stamped(plugin.NAME)
         return not any(seat.awaited for seat in flight.seats.values())
 
     def bind(self, flight: Flight) -> list[Effect]:
         """Return the bindings of all pods; PluginError if no plugin binds one."""
-        effects: list[Effect] = []
-        for seat in flight.seats.values():
-            for plugin in flight.runtime.plugins("bind"):
-                answer = call(plugin, "bind", seat.state, seat.pod, seat.node_name)
-                if isinstance(answer, Status):
-                    if answer.code is Code.SKIP:
-                        continue
-                    raise PluginError(plugin.NAME, "Bind", answer.message)
-                seat.is_binding = True
-                seat.annotations = dict(answer.annotations)
-                effects.append(answer)
-                break
-            else:
-                raise PluginError("", "Bind", "every Bind plugin skipped the pod")
+        effects: list[Effect] = [self._bind(flight, seat) for seat in flight.seats.values()]
+        flight.is_binding = True
+        self._open.pop(id(flight), None)
+        self._binding[id(flight)] = flight
         return effects
+
+    def _bind(self, flight: Flight, seat: Seat) -> BindPod:
+        for plugin in flight.runtime.plugins("bind"):
+            said = call(plugin, "bind", seat.state, seat.pod, seat.node_name)
+            if isinstance(said, BindPod):
+                return said
+            if not isinstance(said, Status) or said.code is not Code.SKIP:
+                raise PluginError(plugin.NAME, "Bind", getattr(said, "message", f"no binding: {said!r}"))
+        raise PluginError("", "Bind", "every Bind plugin skipped the pod")
 
     def allow(self, uid: str, plugin: str) -> None:
         """End one plugin's wait for a pod."""
@@ -171,10 +185,13 @@ class Flights:
         self._drop(flight)
 
     def release_seat(self, flight: Flight, seat: Seat) -> None:
-        """Give one pod's place back."""
+        """Give one pod's place back; a plugin that fails at it hinders nobody."""
         for plugin in reversed(flight.runtime.plugins("reserve")):
             if hasattr(plugin, "unreserve"):
-                call(plugin, "unreserve", seat.state, seat.pod, seat.node_name)
+                try:
+                    call(plugin, "unreserve", seat.state, seat.pod, seat.node_name)
+                except PluginError as error:
+                    self._on_accident(seat.pod, error)
         self._cluster.forget(seat.pod.uid)
         flight.seats.pop(seat.pod.uid, None)
         self._by_uid.pop(seat.pod.uid, None)
@@ -190,13 +207,16 @@ class Flights:
         if not flight.seats:
             self._drop(flight)
         for plugin in flight.runtime.plugins("post_bind"):
-            call(plugin, "post_bind", seat.state, seat.pod, seat.node_name)
+            try:
+                call(plugin, "post_bind", seat.state, seat.pod, seat.node_name)
+            except PluginError as error:
+                self._on_accident(seat.pod, error)
         return seat
 
     def late(self, now: float) -> list[tuple[Flight, Status]]:
-        """Return the flights whose patience has ended, with the reason; O(flights)."""
+        """Return the flights whose patience has ended, with the reason; O(pods that wait)."""
         found = []
-        for flight in self._flights:
+        for flight in self._open.values():
             status = self._lateness(flight, now)
             if status is not None:
                 found.append((flight, status))
@@ -205,9 +225,7 @@ class Flights:
     def next_deadline(self) -> float | None:
         """Return when the next patience ends, in seconds; flights that are being bound have no deadline."""
         times: list[float] = []
-        for flight in self._flights:
-            if flight.phase == "bind":
-                continue
+        for flight in self._open.values():
             times.append(flight.deadline)
             for seat in flight.seats.values():
                 times += seat.waiting.pending.values() if seat.waiting else ()
@@ -215,8 +233,6 @@ class Flights:
         return min(times, default=None)
 
     def _lateness(self, flight: Flight, now: float) -> Status | None:
-        if flight.phase == "bind":
-            return None
         for seat in flight.seats.values():
             for name, until in seat.waiting.pending.items() if seat.waiting else ():
                 if until <= now:
@@ -234,11 +250,5 @@ class Flights:
         return None
 
     def _drop(self, flight: Flight) -> None:
-        if flight in self._flights:
-            self._flights.remove(flight)
-
-
-def _answer(plugin: object, point: str, seat: Seat) -> Status | None:
-    """Call a point for a seat; None for success."""
-    status: Status | None = call(plugin, point, seat.state, seat.pod, seat.node_name)  # type: ignore[arg-type]
-    return None if status is None or status.code is Code.SUCCESS else status.stamped(plugin.NAME)  # type: ignore[attr-defined]
+        self._open.pop(id(flight), None)
+        self._binding.pop(id(flight), None)

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from scheduler.framework.status import ClusterEvent, Reason, Status
 from scheduler.model import gang_key_of
 
 from . import inputs as i
+from .workloads import is_same_for_scheduling, workload_key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,15 +22,17 @@ if TYPE_CHECKING:
 
     from .commit import Commit
     from .core import Core
+    from .rollback import Rollback
 
 
 class Intake:
     """What happens outside, seen from inside."""
 
-    def __init__(self, core: Core, commit: Commit) -> None:
+    def __init__(self, core: Core, commit: Commit, rollback: Rollback) -> None:
         """Take the parts to change."""
         self._core = core
         self._commit = commit
+        self._rollback = rollback
         self._handlers: dict[type[i.Input], Callable[..., None]] = {
             i.NodeChanged: self._node_changed,
             i.NodeRemoved: self._node_removed,
@@ -65,10 +70,10 @@ class Intake:
         core = self._core
         if not core.cluster.remove_node(happened.name):
             return
-        for flight in core.flights:
-            if flight.phase != "bind" and any(seat.node_name == happened.name for seat in flight.seats.values()):
+        for flight in core.flights.open():
+            if any(seat.node_name == happened.name for seat in flight.seats.values()):
                 reason = Reason("NodeRemoved", f"node {happened.name} is gone")
-                self._commit.abandon(flight, Status.unschedulable(reason), retry=True)
+                self._commit.abandon(flight, Status.unschedulable(reason), at_once=True)
 
     def _pod_changed(self, happened: i.PodChanged) -> None:
         pod, core, now = happened.pod, self._core, self._core.clock()
@@ -79,14 +84,26 @@ class Intake:
         if not core.cluster.set_pod(pod):
             return
         if pod.node_name:
-            self._assigned(pod, former, assumed_on, now)
+            self._assigned(pod, former, assumed_on)
         elif pod.is_terminal or pod.is_terminating:
-            self._no_longer_pending(pod.uid, now)
-        elif core.flights.of(pod.uid) is None:
-            core.add_pending(pod, now)
+            self._no_longer_pending(pod.uid)
+        elif core.cluster.node_of(pod.uid) is None:
+            self._pending(pod, former, now)
+        if pod.is_terminal:
+            self._victim_gone(pod.uid, now)
         self._members_changed(gang_key_of(pod), now)
 
-    def _assigned(self, pod: Pod, former: Pod | None, assumed_on: str | None, now: float) -> None:
+    def _pending(self, pod: Pod, former: Pod | None, now: float) -> None:
+        core = self._core
+        if former is None:
+            core.changed(ClusterEvent.POD_CREATED, pod_uid=pod.uid)
+        workload = core.workloads.of(pod.uid)
+        if workload is not None and former is not None and is_same_for_scheduling(former, pod):
+            workload.pods[pod.uid] = pod
+        else:
+            core.add_pending(pod, now)
+
+    def _assigned(self, pod: Pod, former: Pod | None, assumed_on: str | None) -> None:
         core = self._core
         was_pending = former is None or not former.node_name
         if was_pending:
@@ -95,8 +112,7 @@ class Intake:
                     self._commit.landed(pod.uid)
                 else:
                     self._commit.lost(pod.uid)
-            if core.workloads.of(pod.uid) is not None:
-                core.drop_pending(pod.uid, now)
+            core.drop_pending(pod.uid)
             core.reporter.forget_pod(pod.uid)
             if assumed_on is not None and assumed_on != pod.node_name:
                 core.changed(ClusterEvent.POD_REMOVED, assumed_on, pod.uid)
@@ -106,58 +122,64 @@ class Intake:
             core.changed(ClusterEvent.POD_REMOVED, pod.node_name, pod.uid)
 
     def _pod_removed(self, happened: i.PodRemoved) -> None:
-        core, now = self._core, self._core.clock()
-        node_name = core.cluster.node_of(happened.uid)
-        self._no_longer_pending(happened.uid, now)
-        pod = core.cluster.remove_pod(happened.uid)
+        core, now, uid = self._core, self._core.clock(), happened.uid
+        node_name = core.cluster.node_of(uid)
+        self._no_longer_pending(uid)
+        pod = core.cluster.remove_pod(uid)
+        core.access.stuck.discard(uid)
+        core.access.avoided.pop(uid, None)
         if pod is None:
             return
         if node_name and not pod.is_terminal:
             core.changed(ClusterEvent.POD_REMOVED, node_name, pod.uid)
+        self._victim_gone(uid, now)
         self._members_changed(gang_key_of(pod), now)
 
     def _pending_pod_left(self, happened: i.PendingPodLeft) -> None:
-        if self._core.cluster.node_of(happened.uid) is None or not self._is_binding(happened.uid):
-            pod = self._core.cluster.pods.get(happened.uid)
-            if pod is not None and not pod.node_name:
-                self._pod_removed(i.PodRemoved(happened.uid))
+        pod, flight = self._core.cluster.pods.get(happened.uid), self._core.flights.of(happened.uid)
+        if pod is None or pod.node_name:
+            return
+        is_on_its_way = self._core.cluster.node_of(pod.uid) is not None and (flight is None or flight.is_binding)
+        if not is_on_its_way:
+            self._pod_removed(i.PodRemoved(pod.uid))
 
-    def _is_binding(self, uid: str) -> bool:
-        """Tell whether a pod's binding was sent: then its leaving is no news."""
-        flight = self._core.flights.of(uid)
-        return flight is None or flight.seats[uid].is_binding
-
-    def _no_longer_pending(self, uid: str, now: float) -> None:
+    def _no_longer_pending(self, uid: str) -> None:
         core = self._core
-        if core.flights.of(uid) is not None:
-            self._commit.lost(uid)
-        if core.workloads.of(uid) is not None:
-            core.drop_pending(uid, now)
+        self._commit.lost(uid)
+        core.drop_pending(uid)
         core.reporter.forget_pod(uid)
+
+    def _victim_gone(self, uid: str, now: float) -> None:
+        """Let those try again whose last victim this was."""
+        for key in self._core.preempting.gone(uid):
+            self._core.queue.retry(key, now)
 
     def _gang_changed(self, happened: i.GangChanged) -> None:
         core, gang = self._core, happened.gang
-        if core.cluster.gangs.get(gang.key) == gang:
+        former = core.cluster.gangs.get(gang.key)
+        if former == gang:
             return
         core.cluster.gangs[gang.key] = gang
+        if former is None:
+            self._rollback.found(gang)
+        elif structs.replace(former, phase=gang.phase, generation=gang.generation) == gang:
+            return  # its status, which we write
+        core.workloads.news(workload_key_of(gang.key))
+        core.changed(ClusterEvent.GANG_CHANGED)
         self._members_changed(gang.key, core.clock())
 
     def _gang_removed(self, happened: i.GangRemoved) -> None:
         core = self._core
         if core.cluster.gangs.pop(happened.key, None) is not None:
             core.reporter.forget_gang(happened.key)
-            core.partial.pop(happened.key, None)
+            self._rollback.forget(happened.key)
             self._members_changed(happened.key, core.clock())
 
     def _members_changed(self, key: GangKey | None, now: float) -> None:
         """Look at a gang's waiting members again, as its members or its object changed."""
-        if key is None:
-            return
-        core = self._core
-        workload = core.workloads.get(f"gang:{key.dialect}:{key}")
-        if workload is not None:
-            core.enqueue(workload, now)
-        core.reporter.gang_changed(key, now)
+        if key is not None:
+            self._core.stale[workload_key_of(key)] = None
+            self._core.reporter.gang_changed(key, now)
 
     def _priority_class_changed(self, happened: i.PriorityClassChanged) -> None:
         self._core.cluster.priority_classes[happened.priority_class.name] = happened.priority_class
@@ -192,11 +214,11 @@ class Intake:
             self._commit.binding_failed(happened.uid, happened.message)
 
     def _eviction_failed(self, happened: i.EvictionFailed) -> None:
+        core, now = self._core, self._core.clock()
         if happened.is_gone:
             return
-        key = self._core.preempting.failed(happened.uid)
-        if key is not None:
-            self._core.queue.retry(key, self._core.clock(), with_backoff=True)
+        for key in core.preempting.failed(happened.uid):
+            core.queue.fail(key, Status.error(f"an eviction failed: {happened.message}"), now, rests=True)
 
     def _awaited_done(self, happened: i.AwaitedDone) -> None:
         self._commit.awaited(happened.uid, happened.key, happened.failure)

@@ -7,17 +7,16 @@ since the last yield, so that the engine can pause between them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .candidates import Candidate
-
 if TYPE_CHECKING:
-    from scheduler.framework.runtime import Runtime
     from scheduler.model import Pod
-    from scheduler.state.snapshot import Bools, Ints, Snapshot
+    from scheduler.state.snapshot import Bools, Snapshot
+
+    from .candidates import Candidate
 
 Costs = Generator[int, None, bool]
 
@@ -29,44 +28,50 @@ class Placer:
     """Pods of one workload, where they may go, and where they were put so far."""
 
     def __init__(
-        self, runtime: Runtime, snapshot: Snapshot, pods: Sequence[Pod], nominated: dict[int, list[Pod]],
-        nominations: dict[str, int], ties: Ints,
+        self, snapshot: Snapshot, pods: Sequence[Pod], candidates: Mapping[str, Candidate],
+        nominations: Mapping[str, int], avoided: Mapping[str, set[int]],
     ) -> None:  # fmt: skip
-        """Take the pods, others' nominations by row, and the rows that our own pods are nominated to."""
+        """Take the pods, their candidates by uid, the rows they are nominated to, and rows where binding them failed."""
         self.snapshot = snapshot
         self.pods = list(pods)
         self.placed: dict[str, tuple[Pod, int]] = {}
-        self.evaluations = 0
         #: The search was cut short by its budget.
         self.gave_up = False
-        self._nominations = nominations
-        self.candidates: dict[bytes, Candidate] = {}
-        for pod in pods:
-            shape = self._shape(runtime, pod)
-            if shape not in self.candidates:
-                self.candidates[shape] = Candidate(runtime, snapshot, pod, nominated, ties)
-        self._shape_of = {pod.uid: self._shape(runtime, pod) for pod in pods}
-        self._counts = Counter(self._shape_of.values())
+        #: One for each shape, in the order of the pods.
+        self.candidates = list(dict.fromkeys(candidates[pod.uid] for pod in pods))
         self.total_pods = len(self.pods)
+        self._of = candidates
+        self._nominations = nominations
+        self._avoided = avoided
+        self._counts = Counter(candidates[pod.uid] for pod in pods)
+        self._evaluated_before = sum(candidate.evaluations for candidate in self.candidates)
 
-    def count(self, shape: bytes) -> int:
+    @property
+    def evaluations(self) -> int:
+        """How many node evaluations were made since the beginning."""
+        return sum(candidate.evaluations for candidate in self.candidates) - self._evaluated_before
+
+    def count(self, candidate: Candidate) -> int:
         """Return how many pods have a shape."""
-        return self._counts[shape]
+        return self._counts[candidate]
 
     def candidate(self, pod: Pod) -> Candidate:
         """Return the candidate of a pod's shape."""
-        return self.candidates[self._shape_of[pod.uid]]
+        return self._of[pod.uid]
 
     def evaluate(self) -> Generator[int, None, None]:
-        """Run PreFilter and Filter for every shape."""
-        for candidate in self.candidates.values():
-            yield self._count(candidate.evaluate())
+        """Bring every shape up to date with the snapshot."""
+        for candidate in self.candidates:
+            yield max(1, candidate.sync())
 
-    def place_all(self, needed: int, allowed: Bools | None = None) -> Costs:
-        """Place all pods, or at least `needed`; in several orders if shapes differ. False leaves nothing placed."""
+    def place_all(self, needed: int, allowed: Bools | None = None, most: int | None = None) -> Costs:
+        """Place all pods (or `most`), or at least `needed`; in several orders if shapes differ.
+
+        False leaves nothing placed.
+        """
         spent = self.evaluations
         for order in self._orders():
-            if (yield from self._place_in_order(order, needed, allowed)):
+            if (yield from self._place_in_order(order, needed, allowed, most)):
                 return True
             self.clear()
             if self.evaluations - spent > SEARCH_BUDGET:
@@ -74,91 +79,102 @@ class Placer:
                 return False
         return False
 
+    def place_rest(self) -> Generator[int, None, None]:
+        """Place the pods that found no place among the allowed rows anywhere, as far as there is room."""
+        for pod in self.pods:
+            if pod.uid not in self.placed:
+                before = self.evaluations
+                if (row := self.choose(pod)) is not None:
+                    self.put(pod, row)
+                yield self.evaluations - before
+
     def put(self, pod: Pod, row: int) -> None:
-        """Place one pod, and evaluate its row again for every shape."""
+        """Place one pod."""
         self.snapshot.place(pod, row)
         self.placed[pod.uid] = (pod, row)
-        self.touch([row])
 
     def take(self, pod: Pod) -> int:
         """Take one pod back; return the row where it was."""
         _, row = self.placed.pop(pod.uid)
-        self.snapshot.remove(pod.uid, row)
-        self.touch([row])
+        self.snapshot.take_back(pod.uid, row)
         return row
 
     def clear(self) -> None:
         """Take all pods back: the exact inverse of every `put`."""
-        rows = []
-        for uid, (_, row) in reversed(list(self.placed.items())):
-            self.snapshot.remove(uid, row)
-            rows.append(row)
-        self.placed.clear()
-        self.touch(dict.fromkeys(rows))
-
-    def touch(self, rows: Iterable[int]) -> None:
-        """Evaluate rows again for every shape."""
-        for row in rows:
-            for candidate in self.candidates.values():
-                self._count(candidate.touch(row))
+        for pod, _ in reversed(list(self.placed.values())):
+            self.take(pod)
 
     def choose(self, pod: Pod, allowed: Bools | None = None) -> int | None:
-        """Return the row for a pod: the one it is nominated to if that is feasible, else the best."""
+        """Return the row for a pod: the one it is nominated to if that is feasible, else the best.
+
+        Rows where binding the pod failed come last.
+        """
         candidate = self.candidate(pod)
-        nominated = self._nominations.get(pod.uid)
-        if nominated is not None and candidate.feasible[nominated] and (allowed is None or allowed[nominated]):
-            return nominated
+        nominated, avoided = self._nominations.get(pod.uid), self._avoided.get(pod.uid)
+        if nominated is not None:
+            candidate.sync()
+            if candidate.feasible[nominated] and (allowed is None or allowed[nominated]):
+                return nominated
+        if avoided:
+            others = np.ones(len(self.snapshot.all_rows), dtype=np.bool_) if allowed is None else allowed.copy()
+            others[list(avoided)] = False
+            if (row := candidate.best(others)) is not None:
+                return row
         return candidate.best(allowed)
 
-    def candidate_of(self, uid: str) -> Candidate:
-        """Return the candidate of a pod's shape, by the pod's uid."""
-        return self.candidates[self._shape_of[uid]]
+    def nominated_rows(self) -> Bools | None:
+        """Return the rows that our pods are nominated to, shape (rows,); None if no pod is."""
+        if not self._nominations:
+            return None
+        mask = np.zeros(len(self.snapshot.all_rows), dtype=np.bool_)
+        mask[list(self._nominations.values())] = True
+        return mask
 
     def curable(self, pod: Pod) -> Bools:
         """Return the rows that a pod fits on or would after evictions."""
-        return self.candidate(pod).curable()
+        candidate = self.candidate(pod)
+        candidate.sync()
+        return candidate.curable()
+
+    def asks(self, pod: Pod) -> dict[str, int] | None:
+        """Return what a pod counts against free resources; None if nobody counts."""
+        return self.candidate(pod).asks
 
     def passes(self, pod: Pod, row: int) -> bool:
         """Tell whether a placed pod still passes every Filter on its row, as the snapshot is now."""
         undo = self.snapshot.remove(pod.uid, row)
         candidate = self.candidate(pod)
-        self._count(candidate.touch(row))
+        candidate.sync()
         undo()
         return bool(candidate.feasible[row])
 
-    def total(self) -> int:
-        """Return the mean node score of what is placed, as it was rated when the last pod was put."""
-        if not self.placed:
-            return 0
-        return sum(int(self.candidate(pod).totals()[row]) for pod, row in self.placed.values()) // len(self.placed)
-
-    def _place_in_order(self, order: Sequence[Pod], needed: int, allowed: Bools | None) -> Costs:
-        missing: list[Pod] = []
+    def _place_in_order(self, order: Sequence[Pod], needed: int, allowed: Bools | None, most: int | None) -> Costs:
+        is_hopeless = False
         for i, pod in enumerate(order):
+            if most is not None and len(self.placed) >= most:
+                break
             before = self.evaluations
             row = self.choose(pod, allowed)
             if row is not None:
                 self.put(pod, row)
-            elif len(self.candidates) > 1 and self._swap_in(pod, allowed):
-                pass
-            else:
-                missing.append(pod)
-                if len(self.placed) + len(order) - i - 1 < needed:
-                    yield self.evaluations - before
-                    return False
+            elif len(self.candidates) == 1 or not self._swap_in(pod, allowed):
+                is_hopeless = len(self.placed) + len(order) - i - 1 < needed
             yield self.evaluations - before
+            if is_hopeless:
+                return False
         return len(self.placed) >= needed
 
     def _swap_in(self, pod: Pod, allowed: Bools | None) -> bool:
         """Move one placed pod of another shape elsewhere to make room; at most one move, every pod tried once."""
-        candidate = self.candidate(pod)
+        candidate, before = self.candidate(pod), self.evaluations
         for other, row in list(self.placed.values()):
-            if self._shape_of[other.uid] == self._shape_of[pod.uid] or (allowed is not None and not allowed[row]):
+            if self.candidate(other) is candidate or (allowed is not None and not allowed[row]):
                 continue
-            if self.evaluations > SEARCH_BUDGET:
+            if self.evaluations - before > SEARCH_BUDGET:
                 self.gave_up = True
                 return False
             self.take(other)
+            candidate.sync()
             if candidate.feasible[row]:
                 self.put(pod, row)
                 elsewhere = self.choose(other, allowed)
@@ -173,25 +189,21 @@ class Placer:
         """Return the orders to try: the shapes with the fewest places first, the largest first, and its reverse."""
         if len(self.candidates) == 1:
             return [self.pods]
-        places = {shape: int(np.count_nonzero(c.feasible)) for shape, c in self.candidates.items()}
-        shapes = list(self.candidates)
-        scarce = sorted(shapes, key=lambda s: (places[s], -self._size(s), shapes.index(s)))
-        large = sorted(shapes, key=lambda s: (-self._size(s), shapes.index(s)))
-        orders: list[list[bytes]] = []
+        turn = {candidate: i for i, candidate in enumerate(self.candidates)}
+        found = {candidate: int(np.count_nonzero(candidate.feasible)) for candidate in self.candidates}
+        size = {candidate: self._size(candidate.pod) for candidate in self.candidates}
+        scarce = sorted(self.candidates, key=lambda c: (found[c], -size[c], turn[c]))
+        large = sorted(self.candidates, key=lambda c: (-size[c], turn[c]))
+        members: dict[Candidate, list[Pod]] = {candidate: [] for candidate in self.candidates}
+        for pod in self.pods:
+            members[self.candidate(pod)].append(pod)
+        orders: list[list[Candidate]] = []
         for order in (scarce, large, large[::-1]):
             if order not in orders:
                 orders.append(order)
-        by_shape = {s: [pod for pod in self.pods if self._shape_of[pod.uid] == s] for s in shapes}
-        return [[pod for s in order for pod in by_shape[s]] for order in orders]
+        return [[pod for candidate in order for pod in members[candidate]] for order in orders]
 
-    def _size(self, shape: bytes) -> float:
+    def _size(self, pod: Pod) -> float:
         """Return how large a shape is: its largest share of what the whole cluster offers."""
-        pod, nodes = self.candidates[shape].pod, self.snapshot.nodes
+        nodes = self.snapshot.nodes
         return max((n / max(1, int(nodes.allocatable(r).sum())) for r, n in pod.requests.items()), default=0.0)
-
-    def _shape(self, runtime: Runtime, pod: Pod) -> bytes:
-        return pod.shape if runtime.shares_shapes and pod.shape else pod.uid.encode()
-
-    def _count(self, evaluations: int) -> int:
-        self.evaluations += evaluations
-        return evaluations

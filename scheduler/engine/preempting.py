@@ -19,12 +19,15 @@ if TYPE_CHECKING:
     from scheduler.framework.effects import Effect
     from scheduler.framework.plugin import PostFilterResult
     from scheduler.framework.workload import Workload
+    from scheduler.model import Pod
     from scheduler.state.cluster import ClusterState
 
     from .reporter import Reporter
 
 #: How long a single pod waits for its victims beyond the longest of their grace periods, in seconds.
 PATIENCE_SECONDS = 120.0
+#: Reason of the condition DisruptionTarget.
+PREEMPTED = "PreemptionByScheduler"
 
 
 @dataclass(slots=True)
@@ -40,16 +43,22 @@ class Plan:
 class Preempting:
     """Plans under way, by workload and by victim."""
 
-    def __init__(self, cluster: ClusterState, reporter: Reporter, emit: Callable[[Effect], None]) -> None:
-        """Take where nominations are kept and where effects go."""
+    def __init__(
+        self, cluster: ClusterState, reporter: Reporter, emit: Callable[[Effect], None], stuck: set[str]
+    ) -> None:
+        """Take where nominations are kept and where effects go; `stuck` collects victims that did not go in time."""
         self._cluster = cluster
         self._reporter = reporter
         self._emit = emit
+        self._stuck = stuck
         self._plans: dict[str, Plan] = {}
 
-    def begin(self, workload: Workload, room: PostFilterResult, now: float, controller: str) -> list[str]:
-        """Nominate the pods, evict the victims; return the victims that are only assumed, for the engine to release."""
-        self.end(workload.key)
+    def begin(
+        self, workload: Workload, room: PostFilterResult, now: float, controller: str, in_flight: Callable[[str], bool]
+    ) -> list[str]:
+        """Nominate the pods, evict the victims; return the victims that are in flight, for the engine to release."""
+        former = self._plans.pop(workload.key, None)
+        self.clear([uid for uid in (former.nominated if former else ()) if uid not in room.nominations])
         self._supersede(workload, set(room.nominations.values()))
         grace = max((v.pod.grace_period_seconds for v in room.victims), default=0)
         patience = workload.gang.schedule_timeout_seconds if workload.gang else grace + PATIENCE_SECONDS
@@ -59,38 +68,56 @@ class Preempting:
             if self._cluster.nominations.get(uid) != node_name:
                 self._cluster.nominate(uid, node_name)
                 self._emit(NominatePod(pod_key(self._cluster.pods[uid]), node_name))
-        assumed = []
+        who = workload.gang.key if workload.gang else next(iter(workload.pods.values())).key
+        released = []
         for victim in room.victims:
-            uid = victim.pod.uid
-            if uid in self._cluster.assumed:
-                assumed.append(uid)
+            pod = self._cluster.pods.get(victim.pod.uid)
+            if pod is None or pod.is_terminal or pod.is_terminating:
                 continue
-            if victim.pod.is_terminating:
+            if in_flight(pod.uid):
+                released.append(pod.uid)
                 continue
-            who = workload.gang.key if workload.gang else next(iter(workload.pods.values())).key
             message = f"Preempted by {who} on node {victim.node_name}"
-            self._emit(EvictPod(pod_key(victim.pod), "PreemptionByScheduler", message, victim.pod.grace_period_seconds))
-            self._reporter.event(pod_ref(victim.pod), "Normal", "Preempted", "Preempting", message, controller)
-        return assumed
+            self._emit(EvictPod(pod_key(pod), PREEMPTED, message, pod.grace_period_seconds))
+            self._reporter.event(pod_ref(pod), "Normal", "Preempted", "Preempting", message, controller)
+        return released
 
-    def victims_left(self, key: str, now: float) -> int:
-        """Return how many victims of a workload's plan are still there; 0 if it has none or its patience ended."""
+    def adopt(self, workload: Workload, now: float) -> None:
+        """Take up a plan that a former process began: victims that go on the nodes our pods are nominated to."""
+        if workload.key in self._plans:
+            return
+        nominated = {uid: name for uid in workload.pods if (name := self._cluster.nominations.get(uid)) is not None}
+        going = [
+            pod
+            for name in dict.fromkeys(nominated.values())
+            if (row := self._cluster.view(name)) is not None
+            for pod in row.pods.values()
+            if pod.priority < workload.priority and is_preempted(pod) and pod.uid not in self._stuck
+        ]
+        if going:
+            grace = max(pod.grace_period_seconds for pod in going)
+            patience = workload.gang.schedule_timeout_seconds if workload.gang else grace + PATIENCE_SECONDS
+            self._plans[workload.key] = Plan(workload.key, {pod.uid for pod in going}, tuple(nominated), now + patience)
+
+    def victims_left(self, key: str) -> int:
+        """Return how many victims of a workload's plan are still there; 0 if it has none."""
         plan = self._plans.get(key)
-        if plan is None or plan.deadline <= now:
-            return 0
-        return sum(1 for uid in plan.victims if uid in self._cluster.pods and not self._cluster.pods[uid].is_terminal)
+        return sum(self._is_there(uid) for uid in plan.victims) if plan is not None else 0
+
+    def gone(self, uid: str) -> list[str]:
+        """Return the workloads whose last victim is gone with this pod."""
+        return [key for key, plan in self._plans.items() if uid in plan.victims and not self.victims_left(key)]
 
     def is_nominated(self, key: str) -> bool:
         """Tell whether a workload has a plan under way."""
         return key in self._plans
 
-    def failed(self, victim_uid: str) -> str | None:
-        """Forget the plan that a victim was to make room for, as it could not be evicted; return its workload's key."""
-        for key, plan in self._plans.items():
-            if victim_uid in plan.victims:
-                self.end(key)
-                return key
-        return None
+    def failed(self, victim_uid: str) -> list[str]:
+        """Forget the plans that a victim was to make room for, as it could not be evicted; return their workloads."""
+        keys = [key for key, plan in self._plans.items() if victim_uid in plan.victims]
+        for key in keys:
+            self.end(key)
+        return keys
 
     def end(self, key: str) -> None:
         """Forget a workload's plan, and keep no room for those of its pods that are not placed."""
@@ -98,11 +125,12 @@ class Preempting:
         if plan is not None:
             self.clear(plan.nominated)
 
-    def placed(self, key: str) -> None:
-        """Forget a plan because its workload was placed: the API server clears the nominations."""
+    def placed(self, key: str, uids: Iterable[str]) -> None:
+        """Forget a plan because its workload was placed: the API server clears the nominations of pods that are bound."""
         plan = self._plans.pop(key, None)
-        for uid in plan.nominated if plan else ():
-            self._cluster.nominate(uid, "")
+        if plan is not None:
+            placed = set(uids)
+            self.clear([uid for uid in plan.nominated if uid not in placed])
 
     def clear(self, uids: Iterable[str]) -> None:
         """Take nominations back, here and at the API server."""
@@ -113,14 +141,28 @@ class Preempting:
                     self._emit(NominatePod(pod_key(self._cluster.pods[uid]), ""))
 
     def late(self, now: float) -> list[str]:
-        """Return the workloads whose patience with their victims has ended."""
-        return [key for key, plan in self._plans.items() if plan.deadline <= now]
+        """Give up the plans whose patience has ended; return their workloads. Victims still there are stuck."""
+        keys = [key for key, plan in self._plans.items() if plan.deadline <= now]
+        for key in keys:
+            self._stuck.update(uid for uid in self._plans[key].victims if self._is_there(uid))
+            self.end(key)
+        return keys
 
     def next_deadline(self) -> float | None:
         """Return when the next patience ends."""
         return min((plan.deadline for plan in self._plans.values()), default=None)
 
+    def _is_there(self, uid: str) -> bool:
+        """Tell whether a victim still takes room, on its node or on the way to it."""
+        pod = self._cluster.pods.get(uid)
+        return pod is not None and not pod.is_terminal and self._cluster.node_of(uid) is not None
+
     def _supersede(self, workload: Workload, node_names: set[str]) -> None:
         """Take back the nominations of less important pods on nodes that the workload will use."""
         for name in sorted(node_names):
             self.clear([p.uid for p in self._cluster.nominated_on(name) if p.priority < workload.priority])
+
+
+def is_preempted(pod: Pod) -> bool:
+    """Tell whether a pod is going because a scheduler evicted it."""
+    return pod.is_terminating and any(c.type == "DisruptionTarget" and c.reason == PREEMPTED for c in pod.conditions)

@@ -8,7 +8,9 @@ For the engine.  It holds workloads, not pods, so a hopeless gang of a thousand 
 | active | to be tried, in the order of QueueSort | `pop` |
 | backoff | to be tried, but not before a time | time |
 | unschedulable | refused; waits for an event that could cure a stated reason | `wake`, flush after 5 minutes |
-| in flight | being tried, waiting at Permit, or being bound | `done`, `refuse` |
+| in flight | being tried | `conclude`, then `refuse`, `fail` or `remove` |
+
+Whatever moves a workload, a gate holds it: nothing that is gated becomes active.
 """
 
 from __future__ import annotations
@@ -18,13 +20,16 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from scheduler.framework.change import Change
-from scheduler.framework.status import ClusterEvent, Reason, Status
+from scheduler.framework.status import ClusterEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Hashable, Iterator
 
+    from scheduler.framework.change import Change
+    from scheduler.framework.status import Reason, Status
     from scheduler.framework.workload import Workload
+
+    from .lack import Lack
 
 
 class QueueState(Enum):
@@ -42,20 +47,41 @@ class Entry:
     """A workload in the queue."""
 
     workload: Workload
-    state: QueueState
     sort_key: tuple[Any, ...]
+    state: QueueState = QueueState.GATED
+    #: What keeps it from being tried; None if nothing does.
+    gate: Status | None = None
+    #: What the workload looked like when it was put here last: equal ones are no news.
+    look: Hashable = None
     #: What it was refused for; None before the first attempt.
-    status: Status | None = None
-    cures: ClusterEvent = ClusterEvent.NONE
-    #: When the state began, and when backoff or flush ends (seconds).
+    refusal: Status | None = None
+    #: When the state began, when backoff or flush ends, and before when it is not tried again (seconds).
     since: float = 0.0
     until: float = 0.0
-    #: Which plugin gave which reason, for the hints.
+    rest_until: float = 0.0
+    flush_at: float = 0.0
+    #: Which plugin gave which reason, for the hints; what a refused gang lacked.
     blame: tuple[tuple[str, Reason], ...] = ()
-    #: Changes that arrived while it was in flight.
-    missed: list[Change] = field(default_factory=list)
+    lack: Lack | None = None
+    #: Changes that arrived while it was in flight, and those that made it active.
+    missed: dict[Change, None] = field(default_factory=dict)
+    cured_by: dict[Change, None] = field(default_factory=dict)
+    #: It changed while it was in flight: whatever comes of the attempt, it is worth another one.
+    is_stale: bool = False
     #: Heap items of former states are recognised by an older number.
     version: int = 0
+
+    @property
+    def status(self) -> Status | None:
+        """What it waits for."""
+        return self.gate or self.refusal
+
+    @property
+    def cures(self) -> ClusterEvent:
+        """The events that may end the wait."""
+        if self.gate is not None:
+            return _cures(self.gate) if self.gate.plugin else ClusterEvent.NONE
+        return ClusterEvent.TIME | _cures(self.refusal)
 
 
 class WorkQueue:
@@ -69,8 +95,8 @@ class WorkQueue:
         self._entries: dict[str, Entry] = {}
         self._active: list[tuple[tuple[Any, ...], str, int]] = []
         self._timed: list[tuple[float, tuple[Any, ...], str, int]] = []
-        self._refused: dict[ClusterEvent, dict[str, None]] = {}
-        self._in_flight: dict[str, None] = {}
+        self._listening: dict[ClusterEvent, dict[str, None]] = {}
+        self._versions = 0
 
     def __len__(self) -> int:
         """Count the workloads."""
@@ -84,98 +110,142 @@ class WorkQueue:
         """Return a workload's entry."""
         return self._entries.get(key)
 
-    def put(self, workload: Workload, sort_key: tuple[Any, ...], gate: Status | None, now: float) -> Entry:
-        """Add a workload, or tell that its pods, group or gate changed: then it is worth another look."""
+    def put(
+        self, workload: Workload, sort_key: tuple[Any, ...], gate: Status | None, look: Hashable, now: float,
+        *, is_own: bool = False,
+    ) -> Entry:  # fmt: skip
+        """Add a workload, or bring it up to date; one that looks different is worth another attempt.
+
+        `is_own`: what is different is the engine's own doing, and no news.
+        """
         entry = self._entries.get(workload.key)
         if entry is None:
-            entry = self._entries[workload.key] = Entry(workload, QueueState.GATED, sort_key, since=now)
-        elif entry.state is QueueState.IN_FLIGHT:
-            entry.workload, entry.sort_key = workload, sort_key
-            entry.missed.append(Change(ClusterEvent.POD_UPDATED))
-            return entry
-        entry.workload, entry.sort_key = workload, sort_key
-        if gate is not None:
-            if entry.state is not QueueState.GATED or entry.status != gate:
-                self._move(entry, QueueState.GATED, now)
-                entry.status = gate
-        elif entry.state is QueueState.BACKOFF and entry.until > now:
-            pass
-        else:
+            entry = self._entries[workload.key] = Entry(workload, sort_key, look=look, gate=gate)
             self._move(entry, QueueState.ACTIVE, now)
+            return entry
+        is_news = entry.look != look and not is_own
+        is_moved = entry.gate != gate or (entry.state is QueueState.ACTIVE and entry.sort_key != sort_key)
+        entry.workload, entry.sort_key, entry.gate, entry.look = workload, sort_key, gate, look
+        if is_news:
+            entry.cured_by = {}
+        if entry.state is QueueState.IN_FLIGHT:
+            entry.is_stale |= is_news
+        elif is_moved or (is_news and entry.state is not QueueState.ACTIVE):
+            self._activate(entry, now)
         return entry
 
     def remove(self, key: str) -> None:
         """Forget a workload."""
         entry = self._entries.pop(key, None)
         if entry is not None:
-            entry.version += 1
             self._unlist(entry)
+            entry.version = 0
 
-    def pop(self, now: float) -> Workload | None:
-        """Return the next workload to try, which is in flight from then on."""
+    def pop(self, now: float, could_cure: Callable[[Entry, Change], bool]) -> Entry | None:
+        """Return the next workload to try, which is in flight from then on.
+
+        One that was woken goes back if what woke it has passed: others were served first.
+        """
         self._mature(now)
         while self._active:
             _, key, version = heapq.heappop(self._active)
             entry = self._entries.get(key)
-            if entry is not None and entry.version == version:
-                self._move(entry, QueueState.IN_FLIGHT, now)
-                entry.missed.clear()
-                return entry.workload
+            if entry is None or entry.version != version:
+                continue
+            cured_by, entry.cured_by = entry.cured_by, {}
+            if cured_by and not any(could_cure(entry, change) for change in cured_by):
+                self._move(entry, QueueState.UNSCHEDULABLE, now)
+                continue
+            self._move(entry, QueueState.IN_FLIGHT, now)
+            entry.missed.clear()
+            entry.is_stale = False
+            return entry
         return None
 
+    def conclude(self, entry: Entry) -> bool:
+        """End an attempt; whoever concludes it says next what becomes of the workload. False if that left meanwhile."""
+        if self._entries.get(entry.workload.key) is not entry:
+            return False
+        self._unlist(entry)
+        entry.state = QueueState.UNSCHEDULABLE
+        return True
+
     def has_active(self, now: float) -> bool:
-        """Tell whether `pop` would return something."""
+        """Tell whether there is something for `pop`."""
         self._mature(now)
-        return any(
-            (entry := self._entries.get(key)) is not None and entry.version == version
-            for _, key, version in self._active
-        )
+        while self._active:
+            _, key, version = self._active[0]
+            entry = self._entries.get(key)
+            if entry is not None and entry.version == version:
+                return True
+            heapq.heappop(self._active)
+        return False
 
     def refuse(
         self, key: str, status: Status, blame: tuple[tuple[str, Reason], ...], now: float,
-        could_cure: Callable[[Entry, Change], bool],
+        could_cure: Callable[[Entry, Change], bool], *, lack: Lack | None = None, rests: bool = False,
     ) -> None:  # fmt: skip
-        """Put a workload that was tried in vain aside; changes that it missed may wake it at once."""
-        entry = self._entries.get(key)
-        if entry is None:
-            return
-        entry.status, entry.blame = status, blame
-        entry.cures = ClusterEvent.TIME
-        for reason in status.reasons:
-            entry.cures |= reason.cures
-        entry.workload.attempts += 1
-        missed, entry.missed = entry.missed, []
-        self._move(entry, QueueState.UNSCHEDULABLE, now)
-        if any(change.event & entry.cures and could_cure(entry, change) for change in missed):
-            self._move(entry, QueueState.ACTIVE, now)
+        """Put a workload that was tried in vain aside; changes that it missed may wake it at once.
 
-    def retry(self, key: str, now: float, *, with_backoff: bool) -> None:
-        """Put a workload that failed through no fault of its own back."""
-        entry = self._entries.get(key)
-        if entry is None:
-            return
-        if with_backoff:
-            entry.workload.attempts += 1
-            self._move(entry, QueueState.BACKOFF, now)
-        else:
-            self._move(entry, QueueState.ACTIVE, now)
-
-    def wake(self, change: Change, now: float, could_cure: Callable[[Entry, Change], bool]) -> int:
-        """Make those active that the change could cure; return how many.
-
-        A cured workload skips its backoff (once per change): room that came free is not left to sleep. O(workloads
-        whose stated reasons name the event).
+        `rests`: it came far, and held others up: it is not tried again before its backoff has ended.
         """
-        candidates = [key for event in ClusterEvent if event & change.event for key in self._refused.get(event, ())]
-        woken = 0
-        for key in dict.fromkeys(candidates):
+        entry = self._entries.get(key)
+        if entry is None or self._is_being_tried(entry):
+            return
+        entry.refusal, entry.blame, entry.lack = status, blame, lack
+        entry.workload.attempts += 1
+        entry.flush_at = now + self._flush_after
+        entry.rest_until = now + self.backoff(entry.workload.attempts) if rests else 0.0
+        missed, entry.missed = entry.missed, {}
+        is_stale, entry.is_stale = entry.is_stale, False
+        self._move(entry, QueueState.UNSCHEDULABLE, now)
+        entry.cured_by = {c: None for c in missed if c.event & entry.cures and could_cure(entry, c)}
+        if is_stale:
+            entry.cured_by = {}
+        if is_stale or entry.cured_by:
+            self._activate(entry, now)
+
+    def fail(self, key: str, status: Status, now: float, *, rests: bool) -> None:
+        """Put a workload that failed through no fault of its own back, with or without a backoff."""
+        entry = self._entries.get(key)
+        if entry is None or self._is_being_tried(entry):
+            return
+        entry.refusal, entry.blame, entry.lack = status, (), None
+        entry.missed, entry.cured_by, entry.is_stale = {}, {}, False
+        entry.workload.attempts += 1
+        entry.rest_until = now + self.backoff(entry.workload.attempts) if rests else 0.0
+        self._activate(entry, now)
+
+    def retry(self, key: str, now: float) -> None:
+        """Let a workload be tried again, rested or not; one that is being tried, once more after that."""
+        entry = self._entries.get(key)
+        if entry is None or self._is_being_tried(entry):
+            return
+        entry.rest_until = 0.0
+        if entry.state is not QueueState.ACTIVE or entry.cured_by:
+            entry.cured_by = {}
+            self._activate(entry, now)
+
+    def wake(self, change: Change, now: float, could_cure: Callable[[Entry, Change], bool]) -> list[str]:
+        """Make those active that the change could cure; return the gated ones that it may concern.
+
+        Without `rests` a cured workload skips its backoff: room that came free is not left to sleep. O(workloads whose
+        stated reasons name the event).
+        """
+        keys = [key for event in ClusterEvent if event & change.event for key in self._listening.get(event, ())]
+        gated = []
+        for key in dict.fromkeys(keys):
             entry = self._entries[key]
-            if could_cure(entry, change):
-                self._move(entry, QueueState.ACTIVE, now)
-                woken += 1
-        for key in self._in_flight:
-            self._entries[key].missed.append(change)
-        return woken
+            if entry.state is QueueState.GATED:
+                gated.append(key)
+            elif entry.state is QueueState.IN_FLIGHT:
+                entry.missed[change] = None
+            elif entry.state is QueueState.ACTIVE:
+                entry.cured_by[change] = None
+            elif could_cure(entry, change):
+                entry.cured_by = {change: None}
+                self._activate(entry, now)
+        return gated
 
     def next_time(self) -> float | None:
         """Return when the next backoff or flush ends."""
@@ -187,39 +257,68 @@ class WorkQueue:
             heapq.heappop(self._timed)
         return None
 
+    def backoff(self, attempts: int) -> float:
+        """Return the pause after so many failed attempts, in seconds: 1, 2, 4, 8, 10, 10 … by default."""
+        return float(min(self._max_backoff, self._initial_backoff * 2 ** min(max(attempts - 1, 0), 32)))
+
+    def _is_being_tried(self, entry: Entry) -> bool:
+        """Tell whether an attempt is under way; whatever happens to its workload meanwhile, it is worth another one."""
+        entry.is_stale |= entry.state is QueueState.IN_FLIGHT
+        return entry.state is QueueState.IN_FLIGHT
+
     def _mature(self, now: float) -> None:
         """Make those active whose backoff or patience has ended."""
         while (until := self.next_time()) is not None and until <= now:
             _, _, key, _ = heapq.heappop(self._timed)
             self._move(self._entries[key], QueueState.ACTIVE, now)
 
+    def _activate(self, entry: Entry, now: float) -> None:
+        """Make an entry active as soon as it has rested; after a rest it is tried whatever woke it."""
+        if entry.rest_until > now:
+            entry.cured_by = {}
+            self._move(entry, QueueState.BACKOFF, now)
+        else:
+            self._move(entry, QueueState.ACTIVE, now)
+
     def _move(self, entry: Entry, state: QueueState, now: float) -> None:
         self._unlist(entry)
-        entry.version += 1
+        self._versions += 1
+        entry.version = self._versions
+        if entry.gate is not None and state is not QueueState.IN_FLIGHT:
+            state = QueueState.GATED
         entry.state, entry.since = state, now
         key = entry.workload.key
         match state:
             case QueueState.ACTIVE:
                 heapq.heappush(self._active, (entry.sort_key, key, entry.version))
+                if entry.cured_by:
+                    self._listen(entry, entry.cures)
             case QueueState.BACKOFF:
-                entry.until = now + self.backoff(entry.workload.attempts)
-                heapq.heappush(self._timed, (entry.until, entry.sort_key, key, entry.version))
+                self._sleep(entry, entry.rest_until)
             case QueueState.UNSCHEDULABLE:
-                entry.until = now + self._flush_after
-                heapq.heappush(self._timed, (entry.until, entry.sort_key, key, entry.version))
-                for event in ClusterEvent:
-                    if event & entry.cures:
-                        self._refused.setdefault(event, {})[key] = None
+                self._sleep(entry, entry.flush_at)
+                self._listen(entry, entry.cures)
+            case QueueState.GATED:
+                self._listen(entry, entry.cures)
             case QueueState.IN_FLIGHT:
-                self._in_flight[key] = None
+                self._listen(entry, ClusterEvent.ANY)
+
+    def _sleep(self, entry: Entry, until: float) -> None:
+        entry.until = until
+        heapq.heappush(self._timed, (until, entry.sort_key, entry.workload.key, entry.version))
+
+    def _listen(self, entry: Entry, events: ClusterEvent) -> None:
+        for event in ClusterEvent:
+            if event & events:
+                self._listening.setdefault(event, {})[entry.workload.key] = None
 
     def _unlist(self, entry: Entry) -> None:
-        key = entry.workload.key
-        if entry.state is QueueState.UNSCHEDULABLE:
-            for keys in self._refused.values():
-                keys.pop(key, None)
-        self._in_flight.pop(key, None)
+        for keys in self._listening.values():
+            keys.pop(entry.workload.key, None)
 
-    def backoff(self, attempts: int) -> float:
-        """Return the pause after so many failed attempts, in seconds: 1, 2, 4, 8, 10, 10 … by default."""
-        return float(min(self._max_backoff, self._initial_backoff * 2 ** min(max(attempts - 1, 0), 32)))
+
+def _cures(status: Status | None) -> ClusterEvent:
+    events = ClusterEvent.NONE
+    for reason in status.reasons if status is not None else ():
+        events |= reason.cures
+    return events

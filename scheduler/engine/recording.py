@@ -13,10 +13,13 @@ import numpy as np
 from .decision import Decision, PlacedPod, VictimPod
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from scheduler.framework.workload import Workload
 
     from .candidates import Candidate
     from .cycle import Outcome
+    from .flights import Seat
     from .placement import Placer
 
 #: How many of the best nodes a Decision shows with their scores.
@@ -35,10 +38,7 @@ class Facts:
     scores: dict[str, int]
     parts: dict[str, dict[str, int]]
 
-    def decision(
-        self, cycle: int, time: float, generation: int, result: str, pods: dict[str, str], nodes: dict[str, str],
-        annotations: dict[str, dict[str, str]],
-    ) -> Decision:  # fmt: skip
+    def decision(self, cycle: int, time: float, generation: int, result: str, seats: Sequence[Seat]) -> Decision:
         """Return the record, with what the commit made of it."""
         outcome, status = self.outcome, self.outcome.status
         first = status.reasons[0] if status is not None and status.reasons else None
@@ -54,8 +54,13 @@ class Facts:
             needed=self.workload.needed,
             result=result,
             placements=tuple(
-                PlacedPod(pod=key, uid=uid, node=nodes[uid], annotations=annotations.get(uid, {}))
-                for uid, key in sorted(pods.items(), key=lambda item: item[1])
+                PlacedPod(
+                    pod=seat.pod.key,
+                    uid=seat.pod.uid,
+                    node=seat.node_name,
+                    annotations=dict(seat.state.read(("annotations", seat.pod.uid), {})),
+                )
+                for seat in sorted(seats, key=lambda seat: seat.pod.key)
             ),
             verdicts=self.verdicts,
             scores=self.scores,
@@ -73,13 +78,14 @@ class Facts:
 
 
 def record(workload: Workload, placer: Placer, outcome: Outcome) -> Facts:
-    """Gather verdicts and the best scores of the pod that the attempt is explained by."""
+    """Gather verdicts, if somebody found no node, and the best scores of the pod that the attempt is explained by."""
     shown = outcome.shown
     verdicts: dict[str, dict[str, int]] = {}
     scores: dict[str, int] = {}
     parts: dict[str, dict[str, int]] = {}
     if shown is not None:
-        for (plugin, reason), number in sorted(shown.reasons().items(), key=lambda item: (item[0][0], item[0][1].text)):
+        reasons = shown.reasons() if outcome.status is not None else {}
+        for (plugin, reason), number in sorted(reasons.items(), key=lambda item: (item[0][0], item[0][1].text)):
             by_text = verdicts.setdefault(plugin, {})
             by_text[reason.text] = by_text.get(reason.text, 0) + number
         scores, parts = _best_scores(shown, placer)
@@ -89,11 +95,14 @@ def record(workload: Workload, placer: Placer, outcome: Outcome) -> Facts:
 
 def _best_scores(shown: Candidate, placer: Placer) -> tuple[dict[str, int], dict[str, dict[str, int]]]:
     """Return the totals of the best nodes, and what each plugin gave, if scores were needed at all."""
-    if not shown.parts:
-        return {}, {}
     totals = shown.totals()
-    rows = [int(row) for row in np.argsort(-totals, kind="stable")[:SHOWN_NODES] if totals[row] > 0]
+    count = min(SHOWN_NODES, len(totals))
+    if not count:
+        return {}, {}
+    best = np.argpartition(-totals, count - 1)[:count]
+    rows = sorted((row for row in best.tolist() if totals[row] >= 0), key=lambda row: (-totals[row], row))
     names = {row: placer.snapshot.all_rows[row].node.name for row in rows}
-    scores = {names[row]: int(totals[row]) for row in rows}
-    parts = {names[row]: {part.plugin.NAME: int(part.scores[row]) for part in shown.parts} for row in rows}
-    return scores, parts
+    return (
+        {names[row]: int(totals[row]) for row in rows},
+        {names[row]: shown.scores_at(row) for row in rows},
+    )

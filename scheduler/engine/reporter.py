@@ -58,10 +58,10 @@ class Reporter:
             if about is not None:
                 self.event(about, "Warning", "FailedScheduling", "Scheduling", first, controller)
 
-    def waits(self, workload: Workload, status: Status, now: float) -> None:
-        """Remember that a workload waits for pods, a group, a gate or a Permit plugin; written if it lasts."""
-        due = self._waits[workload.key][0] if workload.key in self._waits else now + WAIT_BEFORE_WRITING
-        self._waits[workload.key] = (due, status)
+    def waits(self, key: str, status: Status, now: float) -> None:
+        """Remember that a workload or flight waits for pods, a group, a gate or a plugin; written if it lasts."""
+        due = self._waits[key][0] if key in self._waits else now + WAIT_BEFORE_WRITING
+        self._waits[key] = (due, status)
 
     def moved(self, key: str) -> None:
         """Forget that a workload waits."""
@@ -110,7 +110,7 @@ class Reporter:
 
     def gang_changed(self, key: GangKey, now: float) -> None:
         """Remember that a group's status may have to be written."""
-        if key.dialect == "ai-scheduler" and key in self._cluster.gangs:
+        if key in self._cluster.gangs:
             self._gangs_due.setdefault(key, now + GANG_STATUS_DELAY)
 
     def forget_gang(self, key: GangKey) -> None:
@@ -126,7 +126,9 @@ class Reporter:
         return due
 
     def gang_status(self, gang: Gang, phase: str, counts: dict[str, int], condition: tuple[str, str, str]) -> None:
-        """Write a group's status, unless it is what was written last."""
+        """Write a group's status, unless it is what was written last; other projects' objects are never written."""
+        if gang.key.dialect != "ai-scheduler":
+            return
         scheduled, reason, message = condition
         status = SetGangStatus(
             gang.key.namespace, gang.key.name, gang.uid, phase, gang.generation, tuple(sorted(counts.items())),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduler.framework.status import ClusterEvent, Kind, Reason, Status
+from scheduler.framework.status import ClusterEvent, Code, Kind, Reason, Status
 from scheduler.framework.workload import Workload
 from scheduler.model import gang_key_of
 
@@ -26,6 +26,8 @@ class Workloads:
         self._cluster = cluster
         self._by_key: dict[str, Workload] = {}
         self._key_of_pod: dict[str, str] = {}
+        #: Workload key to how often a pod came, or changed in a way that counts.
+        self._news: dict[str, int] = {}
         #: Pods that a PreEnqueue plugin objects to, with its status.
         self._gates: dict[str, Status] = {}
 
@@ -51,13 +53,18 @@ class Workloads:
         workload = self._by_key.get(key)
         if workload is None:
             workload = self._by_key[key] = Workload(key, since=now)
+        former = workload.pods.get(pod.uid)
+        if former is None or not is_same_for_scheduling(former, pod) or gate != self._gates.get(pod.uid):
+            self.news(key)
         workload.pods[pod.uid] = pod
         self._key_of_pod[pod.uid] = key
-        if gate is None:
-            self._gates.pop(pod.uid, None)
-        else:
-            self._gates[pod.uid] = gate
+        self.gate(pod.uid, gate)
         return workload, left
+
+    def news(self, key: str) -> None:
+        """Note that something about a workload changed that makes it worth another attempt."""
+        if key in self._by_key:
+            self._news[key] = self._news.get(key, 0) + 1
 
     def drop(self, uid: str) -> Workload | None:
         """Take a pod out, as it is assigned, in flight or gone; return its former workload, which may be empty now."""
@@ -68,48 +75,68 @@ class Workloads:
             workload.pods.pop(uid, None)
             if not workload.pods:
                 del self._by_key[workload.key]
+                self._news.pop(workload.key, None)
         return workload
 
     def refresh(self, workload: Workload) -> Status | None:
-        """Bring need and priority up to date; return what keeps the workload from being tried, or None."""
-        pods = [pod for pod in workload.pods.values() if pod.uid not in self._gates]
-        gang_key = gang_key_of(next(iter(workload.pods.values())))
+        """Bring need and priority up to date; return what keeps the workload from being tried, or None.
+
+        O(pods) for a gang that is complete enough, else O(1).
+        """
+        first = next(iter(workload.pods.values()))
+        gang_key = gang_key_of(first)
         if gang_key is None:
-            pod = next(iter(workload.pods.values()))
-            workload.gang, workload.needed, workload.priority = None, 1, pod.priority
-            return self._gates.get(pod.uid)
+            workload.gang, workload.needed, workload.priority = None, 1, first.priority
+            return self._gate(first.uid)
         workload.gang = gang = self._cluster.gangs.get(gang_key)
         known = self._cluster.member_count(gang_key)
-        if gang is not None and not gang.problems and known < gang.min_member:
-            text = f"gang {gang_key} waits for members: {known} of {gang.min_member} pods exist"
-            return Status.unresolvable(Reason("WaitingForMembers", text, _GROUP_CURES, Kind.NOT_NOW))
-        workload.priority = self._priority(workload, gang)
         if gang is None:
             text = f"PodGroup {gang_key} ({gang_key.dialect}) does not exist"
             return Status.unresolvable(Reason("MissingPodGroup", text, _GROUP_CURES))
         problems = [*gang.problems, *self._class_problems(gang)]
         if problems:
-            return Status.unresolvable(
-                Reason("InvalidPodGroup", f"PodGroup {gang_key}: {'; '.join(problems)}", _GROUP_CURES)
-            )
+            text = f"PodGroup {gang_key}: {'; '.join(problems)}"
+            return Status.unresolvable(Reason("InvalidPodGroup", text, _GROUP_CURES))
+        if known < gang.min_member:
+            text = f"gang {gang_key} waits for members: {known} of {gang.min_member} pods exist"
+            return Status.unresolvable(Reason("WaitingForMembers", text, _GROUP_CURES, Kind.NOT_NOW))
+        workload.priority = self._priority(workload, gang)
         placed = sum(1 for pod in self._cluster.members(gang_key) if counts_as_placed(pod, self._cluster))
         workload.needed = max(1, gang.min_member - placed)
-        if len(pods) < workload.needed:
-            gated = len(workload.pods) - len(pods)
-            text = (
-                f"gang {gang_key} waits for members: {placed + len(pods)} of {gang.min_member} pods are ready or placed"
-            )
-            text += f", {gated} more are gated" if gated else ""
+        ready = sum(1 for uid in workload.pods if self._gate(uid) is None)
+        if ready < workload.needed:
+            text = f"gang {gang_key} waits for members: {placed + ready} of {gang.min_member} pods are ready or placed"
+            text += f", {gated} more are gated" if (gated := len(workload.pods) - ready) else ""
             return Status.unresolvable(Reason("WaitingForMembers", text, _GROUP_CURES, Kind.NOT_NOW))
         return None
 
+    def look(self, workload: Workload) -> tuple[int, int, int]:
+        """Return what tells whether a workload is worth another attempt: its news, need and priority."""
+        return self._news.get(workload.key, 0), workload.needed, workload.priority
+
     def ready_pods(self, workload: Workload) -> list[Pod]:
         """Return the pods of a workload that no PreEnqueue plugin objects to, in order."""
-        return [pod for pod in workload.ordered() if pod.uid not in self._gates]
+        return [pod for pod in workload.ordered() if self._gate(pod.uid) is None]
 
-    def gate_of(self, uid: str) -> Status | None:
-        """Return why a pod is gated."""
-        return self._gates.get(uid)
+    def gate(self, uid: str, gate: Status | None) -> None:
+        """Note what a PreEnqueue plugin says of a pending pod now; an accident is no gate, but fails the attempt."""
+        if gate is None:
+            self._gates.pop(uid, None)
+        else:
+            self._gates[uid] = gate
+
+    def gated_pods(self, workload: Workload) -> list[Pod]:
+        """Return the pods that a PreEnqueue plugin objects to, or failed at."""
+        return [pod for pod in workload.pods.values() if pod.uid in self._gates]
+
+    def accident(self, workload: Workload) -> Status | None:
+        """Return the Error of a PreEnqueue plugin that failed at one of the pods."""
+        found = (self._gates[pod.uid] for pod in self.gated_pods(workload))
+        return next((gate for gate in found if gate.code is Code.ERROR), None)
+
+    def _gate(self, uid: str) -> Status | None:
+        gate = self._gates.get(uid)
+        return None if gate is None or gate.code is Code.ERROR else gate
 
     def _priority(self, workload: Workload, gang: Gang | None) -> int:
         """Return the lowest priority of the members, or the group's class if that is lower."""
@@ -129,7 +156,19 @@ def workload_key(gang_key: GangKey | None, pod: Pod) -> str:
     """Return the key of the workload that a pod belongs to."""
     if gang_key is None:
         return f"pod:{pod.namespace}/{pod.name}:{pod.uid}"
-    return f"gang:{gang_key.dialect}:{gang_key.namespace}/{gang_key.name}"
+    return workload_key_of(gang_key)
+
+
+def workload_key_of(gang_key: GangKey) -> str:
+    """Return the key of a gang's workload."""
+    return f"gang:{gang_key.dialect}:{gang_key}"
+
+
+def is_same_for_scheduling(former: Pod, pod: Pod) -> bool:
+    """Tell whether a pending pod changed in nothing that could change a verdict: the echo of our own writes, mostly."""
+    return (former.shape, former.labels, former.gates, former.annotations, former.priority_class_name) == (
+        pod.shape, pod.labels, pod.gates, pod.annotations, pod.priority_class_name,
+    )  # fmt: skip
 
 
 def counts_as_placed(pod: Pod, cluster: ClusterState) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Sequence
+    from collections.abc import Generator, Sequence
 
     from scheduler.model import Budget, Pod
     from scheduler.state.cluster import ClusterState
@@ -38,14 +38,22 @@ class Trial(Protocol):
     def evaluate(self) -> Generator[int, None, None]:
         """Look at all nodes once; yields node evaluations."""
 
-    def place_all(self, needed: int, allowed: Bools | None = None) -> Generator[int, None, bool]:
-        """Place the pods, at least `needed`, on allowed rows; yields node evaluations, returns whether it worked."""
+    def place_all(
+        self, needed: int, allowed: Bools | None = None, most: int | None = None
+    ) -> Generator[int, None, bool]:
+        """Place the pods (or `most` of them), at least `needed`, on allowed rows.
 
-    def touch(self, rows: Iterable[int]) -> None:
-        """Look at rows again that the caller changed."""
+        Yields node evaluations, returns whether it worked; if not, nothing is placed.
+        """
+
+    def put(self, pod: Pod, row: int) -> None:
+        """Place one pod, wherever it is."""
 
     def curable(self, pod: Pod) -> Bools:
         """Return the rows that a pod fits on or would after evictions."""
+
+    def asks(self, pod: Pod) -> dict[str, int] | None:
+        """Return what a pod counts against free resources, for bounds; None if no plugin counts."""
 
     def passes(self, pod: Pod, row: int) -> bool:
         """Tell whether a placed pod still passes every Filter on its row, as the snapshot is now."""
@@ -85,6 +93,9 @@ class Handle(Protocol):
 
     def budgets(self) -> Sequence[Budget]:
         """Return all PodDisruptionBudgets, sorted by namespace and name."""
+
+    def is_stuck(self, uid: str) -> bool:
+        """Tell whether a pod was evicted and did not go in time: evictions should not count on it again."""
 
     def passes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Bools:
         """Tell which nodes pass every Filter, with nominated pods counted, as the snapshot is now."""

@@ -23,7 +23,9 @@ synchronous and pure: no I/O, no clock, no randomness; the Handle gives what a p
 | Bind | `bind(state, pod, node_name)` | then; the first that does not Skip wins | BindPod, Skip |
 | PostBind | `post_bind(state, pod, node_name)` | when the binding is known to have succeeded | nothing |
 
-`None` always means success.  `queueing_hint(event, pod, reason)` may refine which events wake a refused pod.
+`None` always means success.  `queueing_hint(event, change, pod, reason)` may refine which events wake a refused pod.  A
+Filter plugin that refuses nodes whose free resources are below a pod's requests, or that have as many pods as they offer,
+may say what it counts with `counted_requests(pod)`: that lets gangs be refused without a search.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from scheduler.model import Pod
-    from scheduler.state.snapshot import Nodes
+    from scheduler.state.snapshot import Bools, Nodes
 
     from .effects import Effect
     from .handle import Handle
@@ -55,6 +57,9 @@ class Plugin:
     Args: ClassVar[type[BaseModel] | None] = None
     #: Filter and Score read only Node objects, never what stands on them: verdicts last until a node changes.
     READS_NODES_ONLY: ClassVar[bool] = False
+    #: What PreFilter, Filter and Score say of a node depends on that node, the pods on it, and the pod; a plugin that
+    #: looks at other nodes or at the whole cluster leaves it False, and is asked about all nodes after each change.
+    READS_ONE_NODE: ClassVar[bool] = False
     #: Filter and Score read only what `Pod.shape` covers; a plugin that reads more of a pod leaves it False.
     READS_SHAPE_ONLY: ClassVar[bool] = False
 
@@ -100,13 +105,17 @@ class Failure:
 
     #: All nodes, in row order.
     nodes: Nodes
-    #: For a pod: the status of every node; None for a node that passed. Empty for a gang.
+    #: For a pod: the status of every node, made when it is asked for; None for a node that passed. Empty for a gang.
     statuses: Sequence[Status | None] = ()
     #: Set when PreFilter refused the pod.
     early: Status | None = None
+    #: The rows that evictions may help, if that is known without the statuses: shape (nodes,).
+    resolvable: Bools | None = None
 
     def resolvable_rows(self) -> list[int]:
         """Return the rows that evictions may help: those whose status is Unschedulable."""
+        if self.resolvable is not None:
+            return [int(row) for row in self.resolvable.nonzero()[0]]
         return [i for i, s in enumerate(self.statuses) if s is not None and s.code is Code.UNSCHEDULABLE]
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .workload import Workload
 
 _MOST_CACHED_SHAPES = 1024
+_REJECTIONS = (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 MAX_NODE_SCORE = 100
 
 
@@ -44,33 +45,34 @@ class FilterResult:
     """What all Filter plugins say of some nodes; per node the first plugin that rejects counts."""
 
     nodes: Nodes
-    by_plugin: list[tuple[str, Verdicts]] = field(default_factory=list)
+    by_plugin: list[tuple[Plugin, Verdicts]] = field(default_factory=list)
 
-    def passes(self) -> Bools:
-        """Return which nodes pass, shape (len(nodes),)."""
+    def passes(self, *, nodes_only: bool = False) -> Bools:
+        """Return which nodes pass, shape (len(nodes),); `nodes_only`: by plugins that read Node objects alone."""
         passing = np.ones(len(self.nodes), dtype=np.bool_)
-        for _, verdicts in self.by_plugin:
-            for where, _, _ in verdicts.rejections:
-                passing &= ~where
+        for plugin, verdicts in self.by_plugin:
+            if plugin.READS_NODES_ONLY or not nodes_only:
+                for where, _, _ in verdicts.rejections:
+                    passing &= ~where
         return passing
 
     def status_at(self, position: int) -> Status | None:
         """Return one node's status, with the plugin's name."""
-        for name, verdicts in self.by_plugin:
+        for plugin, verdicts in self.by_plugin:
             if (status := verdicts.status_at(position)) is not None:
-                return status.stamped(name)
+                return status.stamped(plugin.NAME)
         return None
 
-    def counts(self) -> dict[tuple[str, Reason], int]:
-        """Count the nodes per (plugin, reason), each node only under the first plugin that rejects it."""
-        left = np.ones(len(self.nodes), dtype=np.bool_)
+    def counts(self, among: Bools) -> dict[tuple[str, Reason], int]:
+        """Count some of the nodes per (plugin, reason), each node only under the first plugin that rejects it."""
+        left = among.copy()
         counts: dict[tuple[str, Reason], int] = {}
-        for name, verdicts in self.by_plugin:
+        for plugin, verdicts in self.by_plugin:
             if not verdicts.rejections:
                 continue
             for where, _, reason in verdicts.rejections:
                 if number := int(np.count_nonzero(where & left)):
-                    counts[name, reason] = counts.get((name, reason), 0) + number
+                    counts[plugin.NAME, reason] = counts.get((plugin.NAME, reason), 0) + number
             left &= verdicts.passes()
         return counts
 
@@ -93,8 +95,7 @@ class ScorePart:
     plugin: Plugin
     weight: int
     method: Callable[..., Any]
-    #: Normalised, 0 to 100, before the weight.
-    scores: Ints
+    normalize: Callable[..., Any] | None
 
 
 class Runtime:
@@ -108,102 +109,126 @@ class Runtime:
         self._pre_filters = [(e.plugin.NAME, e.plugin.pre_filter) for e in points["pre_filter"]]  # type: ignore[attr-defined]
         self._filters = [(e.plugin, _wide_filter(e.plugin)) for e in points["filter"]]
         self._pre_scores = [(e.plugin.NAME, e.plugin.pre_score) for e in points["pre_score"]]  # type: ignore[attr-defined]
-        self._scores = [(e.plugin, e.weight, _wide_score(e.plugin)) for e in points["score"] if e.weight]
+        self._scores = [
+            ScorePart(e.plugin, e.weight, _wide_score(e.plugin), getattr(e.plugin, "normalize", None))
+            for e in points["score"]
+            if e.weight
+        ]
+        #: By NAME, as statuses say it; profiles know plugins by the names of the configuration.
+        self._by_name = {plugin.NAME: plugin for plugin in profile.plugins.values()}
         self._sort_key = points["queue_sort"][0].plugin.sort_key  # type: ignore[attr-defined]
         self._static: dict[bytes, tuple[int, list[tuple[str, Verdicts]]]] = {}
         #: Pods of one shape share verdicts only if every plugin that filters or scores reads nothing else of them.
-        self.shares_shapes = all(p.READS_SHAPE_ONLY for p in profile.plugins.values() if _looks_at_nodes(p))
+        looking = [plugin for plugin in profile.plugins.values() if _looks_at_nodes(plugin)]
+        self.shares_shapes = all(plugin.READS_SHAPE_ONLY for plugin in looking)
+        #: A change on one node leaves what was said of the others true.
+        self.reads_one_node = all(plugin.READS_ONE_NODE or plugin.READS_NODES_ONLY for plugin in looking)
+        self._plugins = {point: tuple(e.plugin for e in enabled) for point, enabled in points.items()}
+        self._counting = [
+            count for p, _ in self._filters if (count := getattr(p, "counted_requests", None)) is not None
+        ]
 
-    def plugins(self, point: str) -> list[Plugin]:
+    def plugins(self, point: str) -> tuple[Plugin, ...]:
         """Return the plugins of a point, in order."""
-        return [e.plugin for e in self.profile.points[point]]
+        return self._plugins[point]
 
     def sort_key(self, workload: Workload) -> tuple[Any, ...]:
         """Return what the queue sorts by, lowest first."""
-        return tuple(self._sort_key(workload))
+        return tuple(_guard(self.plugins("queue_sort")[0].NAME, "QueueSort", self._sort_key, workload))
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
-        """Return the first objection to trying a pod at all."""
+        """Return the first objection to trying a pod at all; an accident is an Error."""
         for plugin in self.plugins("pre_enqueue"):
-            status: Status | None = call(plugin, "pre_enqueue", pod)
-            if status is not None and status.code is not Code.SUCCESS:
-                return status.stamped(plugin.NAME)
+            try:
+                status = answer(plugin, "pre_enqueue", pod)
+            except PluginError as error:
+                return error.status
+            if status is not None:
+                return status
         return None
+
+    def counted_requests(self, pod: Pod) -> dict[str, int] | None:
+        """Return the requests that some Filter plugin counts against what nodes have free; None if none does."""
+        if not self._counting:
+            return None
+        counted: dict[str, int] = {}
+        for method in self._counting:
+            counted |= _guard("", "CountedRequests", method, pod)
+        return counted
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> tuple[Status | None, Bools | None]:
         """Return a rejection, or the mask of nodes worth looking at (None: all)."""
         names: frozenset[str] | None = None
         narrowing: list[str] = []
         for name, method in self._pre_filters:
-            answer = _guard(name, "PreFilter", method, state, pod, nodes)
-            if answer is None:
+            said = _guard(name, "PreFilter", method, state, pod, nodes)
+            if said is None:
                 continue
-            if isinstance(answer, PreFilterResult):
-                if answer.node_names is not None:
-                    names = answer.node_names if names is None else names & answer.node_names
+            if isinstance(said, PreFilterResult):
+                if said.node_names is not None:
+                    names = said.node_names if names is None else names & said.node_names
                     narrowing.append(name)
-            elif answer.code is Code.SKIP:
+            elif not isinstance(said, Status):
+                raise PluginError(name, "PreFilter", f"the answer is no status: {said!r}")
+            elif said.code is Code.SKIP:
                 state.skipped_filters.add(name)
-            elif answer.code is not Code.SUCCESS:
-                refusal: Status = answer.stamped(name)
-                return refusal, None
+            elif said.code is Code.ERROR:
+                raise PluginError(name, "PreFilter", said.message)
+            elif said.code is not Code.SUCCESS:
+                return said.stamped(name), None
         if names is None:
             return None, None
-        known = frozenset(names) & nodes.snapshot.row_of.keys()
         mask = np.zeros(len(nodes), dtype=np.bool_)
-        rows = [nodes.snapshot.row_of[node] for node in known]
-        mask[np.isin(nodes.rows, rows)] = True
+        mask[np.isin(nodes.rows, [nodes.snapshot.row_of[n] for n in names if n in nodes.snapshot.row_of])] = True
         state.write("narrowed-by", tuple(sorted(narrowing)))
         return None, mask
 
-    def filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> FilterResult:
-        """Run every Filter that PreFilter did not skip over some nodes."""
+    def filter(self, state: CycleState, pod: Pod, nodes: Nodes, *, changing_only: bool = False) -> FilterResult:
+        """Run every Filter that PreFilter did not skip over some nodes; `changing_only`: those that read pods."""
         result = FilterResult(nodes)
-        whole = nodes.is_whole
-        static = self._static_verdicts(state, pod, nodes) if whole and self.shares_shapes and pod.shape else None
+        shares = nodes.is_whole and self.shares_shapes and pod.shape
+        static = self._static_verdicts(state, pod, nodes) if shares else {}
         for plugin, method in self._filters:
-            if plugin.NAME in state.skipped_filters:
+            if plugin.NAME in state.skipped_filters or (changing_only and plugin.READS_NODES_ONLY):
                 continue
-            if static is not None and plugin.READS_NODES_ONLY:
-                verdicts = static[plugin.NAME]
-            else:
-                verdicts = _guard(plugin.NAME, "Filter", method, state, pod, nodes)
-            result.by_plugin.append((plugin.NAME, verdicts))
-            if any(code is Code.ERROR for _, code, _ in verdicts.rejections):
-                raise PluginError(
-                    plugin.NAME, "Filter", "; ".join(r.text for _, c, r in verdicts.rejections if c is Code.ERROR)
-                )
+            verdicts = static.get(plugin.NAME)
+            if verdicts is None:
+                verdicts = _verdicts(plugin, method, state, pod, nodes)
+            result.by_plugin.append((plugin, verdicts))
         return result
 
-    def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> list[ScorePart]:
-        """Return each plugin's normalised scores over feasible nodes, shape (len(nodes),)."""
+    def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> list[ScorePart]:
+        """Run PreScore over feasible nodes; return the parts of those plugins that are to score."""
         state.skipped_scores.clear()
         for name, method in self._pre_scores:
-            answer = _guard(name, "PreScore", method, state, pod, nodes)
-            if answer is not None and answer.code is Code.SKIP:
+            status = _guard(name, "PreScore", method, state, pod, nodes)
+            if status is not None and status.code is Code.SKIP:
                 state.skipped_scores.add(name)
-            elif answer is not None and answer.code is not Code.SUCCESS:
-                raise PluginError(name, "PreScore", answer.message)
-        return [
-            ScorePart(plugin, weight, method, self.score_one(plugin, method, state, pod, nodes))
-            for plugin, weight, method in self._scores
-            if plugin.NAME not in state.skipped_scores
-        ]
+            elif status is not None and status.code is not Code.SUCCESS:
+                raise PluginError(name, "PreScore", status.message)
+        return [part for part in self._scores if part.plugin.NAME not in state.skipped_scores]
 
-    def score_one(self, plugin: Plugin, method: Callable[..., Any], state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
-        """Return one plugin's normalised scores; PluginError if one lies outside 0 to 100."""
-        scores: Ints = _guard(plugin.NAME, "Score", method, state, pod, nodes)
-        if (normalize := getattr(plugin, "normalize", None)) is not None:
-            scores = _guard(plugin.NAME, "NormalizeScore", normalize, state, pod, scores)
-        if len(scores) and (scores.min() < 0 or scores.max() > MAX_NODE_SCORE):
-            raise PluginError(plugin.NAME, "Score", f"a score lies outside 0 to {MAX_NODE_SCORE}")
-        return scores
+    def raw_scores(self, part: ScorePart, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
+        """Return one plugin's scores of some nodes, shape (len(nodes),), before they are normalised."""
+        scores: Ints = _guard(part.plugin.NAME, "Score", part.method, state, pod, nodes)
+        if getattr(scores, "shape", None) != (len(nodes),):
+            raise PluginError(part.plugin.NAME, "Score", "there must be one score for each node")
+        return scores if part.normalize is not None else _in_range(part, "Score", scores)
+
+    def normalized(self, part: ScorePart, state: CycleState, pod: Pod, scores: Ints) -> Ints:
+        """Return the scores of all feasible nodes, normalised."""
+        if part.normalize is None:
+            return scores
+        normal: Ints = _guard(part.plugin.NAME, "NormalizeScore", part.normalize, state, pod, scores)
+        if getattr(normal, "shape", None) != scores.shape:
+            raise PluginError(part.plugin.NAME, "NormalizeScore", "there must be one score for each node")
+        return _in_range(part, "NormalizeScore", normal)
 
     def cures(self, plugin_name: str, reason: Reason, event: ClusterEvent, change: Any, pod: Pod) -> bool:
         """Tell whether an event could cure a plugin's refusal of a pod."""
         if not reason.cures & event:
             return False
-        plugin = self.profile.plugins.get(plugin_name)
+        plugin = self._by_name.get(plugin_name)
         hint = getattr(plugin, "queueing_hint", None)
         return True if hint is None else bool(_guard(plugin_name, "QueueingHint", hint, event, change, pod, reason))
 
@@ -215,7 +240,7 @@ class Runtime:
             if len(self._static) >= _MOST_CACHED_SHAPES:
                 self._static.clear()
             found = [
-                (plugin.NAME, _guard(plugin.NAME, "Filter", method, state, pod, nodes))
+                (plugin.NAME, _verdicts(plugin, method, state, pod, nodes))
                 for plugin, method in self._filters
                 if plugin.READS_NODES_ONLY and plugin.NAME not in state.skipped_filters
             ]
@@ -226,6 +251,33 @@ class Runtime:
 def call(plugin: Plugin, method: str, *arguments: Any) -> Any:
     """Call a plugin's method; an exception becomes PluginError."""
     return _guard(plugin.NAME, method, getattr(plugin, method), *arguments)
+
+
+def answer(plugin: Plugin, method: str, *arguments: Any) -> Status | None:
+    """Call a method that answers with a status; None for success, PluginError for what is no status."""
+    found = call(plugin, method, *arguments)
+    if found is None or (isinstance(found, Status) and found.code is Code.SUCCESS):
+        return None
+    if not isinstance(found, Status):
+        raise PluginError(plugin.NAME, method, f"the answer is no status: {found!r}")
+    return found.stamped(plugin.NAME)
+
+
+def _verdicts(plugin: Plugin, method: Callable[..., Any], state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts:
+    """Run one Filter; PluginError for an Error, or for verdicts that are none."""
+    verdicts: Verdicts = _guard(plugin.NAME, "Filter", method, state, pod, nodes)
+    if not isinstance(verdicts, Verdicts) or verdicts.size != len(nodes):
+        raise PluginError(plugin.NAME, "Filter", "the answer must be Verdicts over all nodes")
+    for _, code, reason in verdicts.rejections:
+        if code not in _REJECTIONS:
+            raise PluginError(plugin.NAME, "Filter", reason.text)
+    return verdicts
+
+
+def _in_range(part: ScorePart, point: str, scores: Ints) -> Ints:
+    if len(scores) and (scores.min() < 0 or scores.max() > MAX_NODE_SCORE):
+        raise PluginError(part.plugin.NAME, point, f"a score lies outside 0 to {MAX_NODE_SCORE}")
+    return scores
 
 
 def _guard(plugin: str, point: str, method: Callable[..., Any], *arguments: Any) -> Any:

@@ -181,7 +181,7 @@ class Process:
             try:
                 await (asyncio.Event().wait() if self._election is None else self._election.hold())
             except LeaseLostError as lost:
-                log.error("lease_lost", problem=str(lost))
+                log.warning("lease_lost", problem=str(lost))
                 self._is_leading = False
                 self.metrics.set("ai_scheduler_leader", 0)
                 if self._loop is not None:

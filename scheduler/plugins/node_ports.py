@@ -43,6 +43,7 @@ class NodePorts(Plugin):
     """Keep host ports unique."""
 
     NAME: ClassVar[str] = NAME
+    READS_ONE_NODE: ClassVar[bool] = True
     READS_SHAPE_ONLY: ClassVar[bool] = True
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:

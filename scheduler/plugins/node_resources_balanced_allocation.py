@@ -78,6 +78,7 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     NAME: ClassVar[str] = NAME
     Args = NodeResourcesBalancedAllocationArgs
+    READS_ONE_NODE: ClassVar[bool] = True
     READS_SHAPE_ONLY: ClassVar[bool] = True
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs | None, handle: Handle) -> None:

@@ -41,6 +41,8 @@ class ClusterState:
         self.budgets: dict[tuple[str, str], Budget] = {}
         #: Grows with every change that a snapshot would show.
         self.generation = 0
+        #: Nodes where room was kept for a pod that is not going there any more; whoever reads them empties the list.
+        self.released: list[str] = []
         self._placed: dict[str, str] = {}
         self._uids_on: dict[str, dict[str, None]] = {}
         self._nominated_on: dict[str, dict[str, None]] = {}
@@ -109,6 +111,8 @@ class ClusterState:
     def assume(self, uid: str, node_name: str) -> None:
         """Count a pending pod on a node, ahead of its binding. `forget` is the inverse."""
         self.assumed[uid] = node_name
+        if self.nominations.get(uid, node_name) != node_name:
+            self.released.append(self.nominations[uid])
         self._count(uid)
 
     def forget(self, uid: str) -> None:
@@ -124,6 +128,8 @@ class ClusterState:
             on_former.pop(uid, None)
             if not on_former:
                 del self._nominated_on[former]
+            if former not in (node_name, self.node_of(uid)):
+                self.released.append(former)
         if node_name:
             self.nominations[uid] = node_name
             self._nominated_on.setdefault(node_name, {})[uid] = None

@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Undo = Callable[[], None]
+#: Above every priority: what `Nodes.lowest_priority` says of a node without pods.
+NO_PRIORITY = 2**62
 
 
 class Row:
     """One node and what stands on it: the record behind a row of every column."""
 
-    __slots__ = ("node", "nonzero", "pods", "requested")
+    __slots__ = ("_away", "_turns", "node", "nonzero", "pods", "requested")
 
     def __init__(self, node: Node) -> None:
         """Start with an empty node."""
@@ -34,6 +36,9 @@ class Row:
         self.pods: dict[str, Pod] = {}
         self.requested: dict[str, int] = {}
         self.nonzero: list[int] = [0, 0]
+        #: Turns of the pods when the first of those that are away was lifted off, and how many are away.
+        self._turns: dict[str, int] = {}
+        self._away = 0
 
     def add(self, pod: Pod) -> None:
         """Count a pod in."""
@@ -64,6 +69,20 @@ class Row:
         self.nonzero[0] -= pod.nonzero[0]
         self.nonzero[1] -= pod.nonzero[1]
         return pod
+
+    def lift(self, uid: str) -> Pod:
+        """Count a pod out for a while and return it; `lower` is the inverse, in whatever order pods come back."""
+        if not self._away:
+            self._turns = {known: turn for turn, known in enumerate(self.pods)}
+        self._away += 1
+        return self.drop(uid)
+
+    def lower(self, pod: Pod) -> None:
+        """Count a lifted pod in again, at its old turn among those that were there with it."""
+        self.add(pod)
+        self._away -= 1
+        last = len(self._turns)
+        self.pods = dict(sorted(self.pods.items(), key=lambda item: self._turns.get(item[0], last)))
 
     def contents(self) -> tuple[dict[str, int], list[int], frozenset[str]]:
         """Return what stands here in a form to compare: requests that are not zero, scored usage, pod uids."""
@@ -162,6 +181,14 @@ class Nodes(Sequence[NodeView]):
         """How many pods each node has."""
         return self._cut(self.snapshot.column("pods", ""))
 
+    def lowest_priority(self) -> Ints:
+        """The lowest priority of each node's pods; NO_PRIORITY where there are none."""
+        return self._cut(self.snapshot.column("lowest", ""))
+
+    def requested_below(self, priority: int, resource: str) -> Ints:
+        """What each node's pods below a priority, and those that are going anyway, ask of a resource, or their count."""
+        return self._cut(self.snapshot.column("below", resource, priority))
+
     def column(
         self, key: Hashable, of_node: Callable[[Node], object], dtype: npt.DTypeLike = np.bool_
     ) -> npt.NDArray[Any]:
@@ -202,8 +229,14 @@ class Snapshot:
         self.node_generation = 0
         self.all_rows: list[Row] = []
         self.row_of: dict[str, int] = {}
-        self._columns: dict[tuple[str, str], Ints] = {}
+        #: By kind, resource and priority: columns that change with pods, and those that change with nodes only.
+        self._columns: dict[tuple[str, str, int], Ints] = {}
+        self._fixed: dict[tuple[str, str, int], Ints] = {}
         self._node_columns: dict[Hashable, npt.NDArray[Any]] = {}
+        #: Rows in the order in which they changed, and a number that grows when the list starts anew: whoever has read
+        #: so far needs to look at the rest only.
+        self.changed_rows: list[int] = []
+        self.epoch = 0
 
     @property
     def nodes(self) -> Nodes:
@@ -215,29 +248,48 @@ class Snapshot:
         return NodeView(self.all_rows[self.row_of[name]])
 
     def place(self, pod: Pod, row: int) -> Undo:
-        """Count a pod in on a row, and return how to undo it."""
-        self._change(row, lambda record: record.add(pod))
-        return lambda: self._change(row, lambda record: record.drop(pod.uid))
+        """Count a pod in on a row, and return how to undo it, which is `take_back`."""
+        self.all_rows[row].add(pod)
+        self._refresh(row)
+        return lambda: self.take_back(pod.uid, row)
+
+    def take_back(self, uid: str, row: int) -> None:
+        """Undo `place`."""
+        self.all_rows[row].drop(uid)
+        self._refresh(row)
 
     def remove(self, uid: str, row: int) -> Undo:
-        """Count a pod out of a row, and return how to undo it; the order of the row's pods is restored too."""
-        order = list(self.all_rows[row].pods)
-        pod = self.all_rows[row].pods[uid]
-        self._change(row, lambda record: record.drop(uid))
+        """Count a pod out of a row, and return how to undo it.
+
+        Undone in whatever order, removals leave the order of the row's pods as it was.
+        """
+        pod = self.all_rows[row].lift(uid)
+        self._refresh(row)
 
         def undo() -> None:
-            self._change(row, lambda record: record.add(pod))
-            pods = self.all_rows[row].pods
-            turn = {u: i for i, u in enumerate(order)}
-            self.all_rows[row].pods = dict(sorted(pods.items(), key=lambda item: turn.get(item[0], len(turn))))
+            self.all_rows[row].lower(pod)
+            self._refresh(row)
 
         return undo
+
+    def mark(self) -> tuple[int, int]:
+        """Return where the list of changed rows ends now, for `is_as_at`."""
+        return self.epoch, len(self.changed_rows)
+
+    def is_as_at(self, mark: tuple[int, int]) -> None:
+        """Take that all changes since a mark were undone: nobody needs to look at those rows."""
+        epoch, length = mark
+        if epoch == self.epoch:
+            del self.changed_rows[length:]
 
     def replace_rows(self, rows: list[Row], *, nodes_changed: bool) -> None:
         """Take over a new list of rows (sorted by name): ClusterState's way to build from scratch."""
         self.all_rows = rows
         self.row_of = {row.node.name: i for i, row in enumerate(rows)}
         self._columns.clear()
+        self._fixed.clear()
+        self.changed_rows.clear()
+        self.epoch += 1
         if nodes_changed:
             self.node_generation += 1
             self._node_columns.clear()
@@ -247,12 +299,16 @@ class Snapshot:
         self.all_rows[index] = row
         self._refresh(index)
 
-    def column(self, kind: str, resource: str) -> Ints:
-        """Return a column (read-only): allocatable, requested, nonzero or pods."""
-        column = self._columns.get((kind, resource))
+    def column(self, kind: str, resource: str, priority: int = 0) -> Ints:
+        """Return a column (read-only): allocatable, requested, nonzero, pods, lowest or below (see `Nodes`)."""
+        key = (kind, resource, priority)
+        column = self._fixed.get(key) if kind == "allocatable" else self._columns.get(key)
         if column is None:
-            column = np.fromiter((_value(row, kind, resource) for row in self.all_rows), np.int64, len(self.all_rows))
-            self._columns[kind, resource] = column
+            cells = (_cell(row, kind, resource, priority) for row in self.all_rows)
+            column = np.fromiter(cells, np.int64, len(self.all_rows))
+            if kind == "below" and sum(known == kind for known, _, _ in self._columns) >= _MOST_BELOW_COLUMNS:
+                self._columns = {known: values for known, values in self._columns.items() if known[0] != kind}
+            (self._fixed if kind == "allocatable" else self._columns)[key] = column
         return column
 
     def node_column(self, key: Hashable, of_node: Callable[[Node], object], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -265,21 +321,24 @@ class Snapshot:
             self._node_columns[key] = column
         return column
 
-    def _change(self, index: int, change: Callable[[Row], object]) -> None:
-        change(self.all_rows[index])
-        self._refresh(index)
-
     def _refresh(self, index: int) -> None:
+        """Bring every column that depends on pods up to date in one row, and note that it changed."""
+        if len(self.changed_rows) >= _LONGEST_LOG:
+            self.changed_rows.clear()
+            self.epoch += 1
+        self.changed_rows.append(index)
         row = self.all_rows[index]
-        for (kind, resource), column in self._columns.items():
-            column[index] = _value(row, kind, resource)
+        for (kind, resource, priority), column in self._columns.items():
+            column[index] = _cell(row, kind, resource, priority)
 
 
 _MOST_NODE_COLUMNS = 4096
+_MOST_BELOW_COLUMNS = 32
+_LONGEST_LOG = 65_536
 
 
-def _value(row: Row, kind: str, resource: str) -> int:
-    """Return one cell."""
+def _cell(row: Row, kind: str, resource: str, priority: int) -> int:
+    """Return one cell of a column."""
     match kind:
         case "requested":
             return min(row.requested.get(resource, 0), LARGEST)
@@ -289,4 +348,9 @@ def _value(row: Row, kind: str, resource: str) -> int:
             return min(row.nonzero[0 if resource == "cpu" else 1], LARGEST)
         case "pods":
             return len(row.pods)
+        case "lowest":
+            return min((pod.priority for pod in row.pods.values()), default=NO_PRIORITY)
+        case "below":
+            weak = [pod for pod in row.pods.values() if pod.priority < priority or pod.is_terminating]
+            return len(weak) if resource == "pods" else sum(pod.requests.get(resource, 0) for pod in weak)
     raise KeyError(kind)

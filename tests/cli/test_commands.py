@@ -36,6 +36,11 @@ def test_every_command_has_help(command: list[str]) -> None:
         assert "Usage:" in result.output
 
 
+def test_the_annotations_of_a_simulation_are_a_list() -> None:
+    """Each has a line of its own."""
+    assert "\n    submit-seconds  when an object is created" in call("simulate", "--help").output
+
+
 @pytest.mark.parametrize("arguments", [["simulate"], ["nothing"], ["config", "check"], ["simulate", "--nothing", "."]])
 def test_a_wrong_call_exits_with_2(arguments: list[str]) -> None:
     """The usage goes to stderr."""

@@ -23,6 +23,7 @@ from scheduler.framework.effects import (
     SetPodScheduled,
 )
 from scheduler.model import Budget, Gang, Node, Pod, PriorityClass, gang_key_of
+from scheduler.model.api import Condition
 
 if TYPE_CHECKING:
     from scheduler.engine.decision import Decision
@@ -43,7 +44,16 @@ class World:
         self.failing: dict[str, list[str]] = {}
         #: Victims stay for so long after their eviction, in seconds; None means for ever.
         self.grace: float | None = 0.0
+        #: Bindings are answered, but not seen on the pod, before so many seconds have passed.
+        self.view_lag = 0.0
+        #: Names of pods whose evictions the API server refuses.
+        self.unevictable: set[str] = set()
         self.leaving: list[tuple[float, str]] = []
+        self.lagging: list[tuple[float, Pod]] = []
+        #: Uids of the pods whose bindings were taken.
+        self.taken: set[str] = set()
+        self.gangs: dict[Any, Gang] = {}
+        self.nodes: dict[str, Node] = {}
         self.work_units = 20_000
         self.add(*things)
 
@@ -55,11 +65,13 @@ class World:
                 case list():
                     self.add(*item)
                 case Node():
+                    self.nodes[item.name] = item
                     self.engine.handle(i.NodeChanged(item))
                 case Pod():
                     self.pods[item.uid] = item
                     self.engine.handle(i.PodChanged(item))
                 case Gang():
+                    self.gangs[item.key] = item
                     self.engine.handle(i.GangChanged(item))
                 case PriorityClass():
                     self.engine.handle(i.PriorityClassChanged(item))
@@ -77,9 +89,20 @@ class World:
             self.engine.handle(i.PodRemoved(uid))
         return self
 
+    def change(self, name: str, **fields: Any) -> World:
+        """Change fields of a pod by name, as somebody else would."""
+        pod = msgspec.structs.replace(self.pod(name), **fields)
+        return self.add(msgspec.structs.replace(pod, shape=b"") if pod.node_name else pod)
+
     def remove_node(self, name: str) -> World:
+        del self.nodes[name]
         self.engine.handle(i.NodeRemoved(name))
         return self
+
+    def restart(self, configuration: SchedulerConfiguration | None = None) -> World:
+        """Let a new engine take over, with nothing but the objects as they are now."""
+        self.engine = Engine(configuration or default(), lambda: self.now, 0, self.decisions.append)
+        return self.add(*self.nodes.values(), *self.gangs.values(), *self.pods.values())
 
     def run(self, *, most_steps: int = 10_000) -> World:
         """Let the engine work until it has nothing more to do now."""
@@ -99,7 +122,8 @@ class World:
         end = self.now + seconds
         self.run()
         while True:
-            times = [t for t in (self.engine.next_deadline(), *(t for t, _ in self.leaving)) if t is not None]
+            due = (self.engine.next_deadline(), *(t for t, _ in self.leaving), *(t for t, _ in self.lagging))
+            times = [t for t in due if t is not None]
             if not times or (nearest := min(times)) > end:
                 break
             self.now = max(self.now, nearest)
@@ -128,6 +152,10 @@ class World:
     def of(self, kind: type[Effect]) -> list[Any]:
         return [effect for effect in self.effects if isinstance(effect, kind)]
 
+    def of_moves(self) -> list[Effect]:
+        """Return the effects that move pods or keep room for them."""
+        return [effect for effect in self.effects if isinstance(effect, BindPod | EvictPod | NominatePod)]
+
     @property
     def evicted(self) -> list[str]:
         return [effect.pod.name for effect in self.of(EvictPod)]
@@ -148,30 +176,51 @@ class World:
         match effect:
             case BindPod():
                 pod = self.pods.get(effect.pod.uid)
+                assert effect.pod.uid not in self.taken, f"{effect.pod.name} is bound twice"
                 if pod is None:
                     self.engine.handle(i.BindingFailed(effect.pod.uid, "not found", is_gone=True))
+                elif pod.node_name:
+                    self.engine.handle(i.BindingFailed(pod.uid, f"bound to {pod.node_name}", is_taken=True))
                 elif self.failing.get(pod.name):
                     self.engine.handle(i.BindingFailed(pod.uid, self.failing[pod.name].pop(0)))
                 else:
                     annotations = {**pod.annotations, **effect.annotations}
                     bound = msgspec.structs.replace(pod, node_name=effect.node_name, annotations=annotations, shape=b"")
-                    self.pods[pod.uid] = bound
+                    self.taken.add(pod.uid)
                     self.engine.handle(i.BindingSucceeded(pod.uid))
-                    self.engine.handle(i.PodChanged(bound))
+                    if self.view_lag:
+                        self.lagging.append((self.now + self.view_lag, bound))
+                    else:
+                        self.add(bound)
             case EvictPod():
-                pod = self.pods[effect.pod.uid]
-                terminating = msgspec.structs.replace(pod, is_terminating=True)
-                self.pods[pod.uid] = terminating
-                self.engine.handle(i.PodChanged(terminating))
+                pod = self.pods.get(effect.pod.uid)
+                if pod is None:
+                    self.engine.handle(i.EvictionFailed(effect.pod.uid, "not found", is_gone=True))
+                    return
+                if pod.name in self.unevictable:
+                    self.engine.handle(i.EvictionFailed(pod.uid, "refused"))
+                    return
+                condition = Condition(type="DisruptionTarget", status="True", reason=effect.reason)
+                self.add(msgspec.structs.replace(pod, is_terminating=True, conditions=(*pod.conditions, condition)))
                 if self.grace is not None:
                     self.leaving.append((self.now + self.grace, pod.uid))
                     self._let_leave()
             case NominatePod():
                 pod = self.pods.get(effect.pod.uid)
-                if pod is not None:
-                    nominated = msgspec.structs.replace(pod, nominated_node_name=effect.node_name)
-                    self.pods[pod.uid] = nominated
-                    self.engine.handle(i.PodChanged(nominated))
+                if pod is not None and not pod.node_name:
+                    self.add(msgspec.structs.replace(pod, nominated_node_name=effect.node_name))
+            case SetPodScheduled():
+                pod = self.pods.get(effect.pod.uid)
+                if pod is not None and not pod.node_name:
+                    condition = Condition(
+                        type="PodScheduled", status="False", reason=effect.reason, message=effect.message
+                    )
+                    others = [c for c in pod.conditions if c.type != "PodScheduled"]
+                    self.add(msgspec.structs.replace(pod, conditions=(*others, condition)))
+            case SetGangStatus():
+                gang = next((g for g in self.gangs.values() if g.uid == effect.uid), None)
+                if gang is not None:
+                    self.add(msgspec.structs.replace(gang, phase=effect.phase))
 
     def _let_leave(self) -> None:
         for time, uid in list(self.leaving):
@@ -179,6 +228,12 @@ class World:
                 self.leaving.remove((time, uid))
                 if self.pods.pop(uid, None) is not None:
                     self.engine.handle(i.PodRemoved(uid))
+
+        for time, pod in list(self.lagging):
+            if time <= self.now:
+                self.lagging.remove((time, pod))
+                if pod.uid in self.pods:
+                    self.add(pod)
 
     def _check(self) -> None:
         """Hold the invariants: state equals a rebuild, and no node is over-committed by what we decided."""

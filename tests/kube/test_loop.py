@@ -155,5 +155,9 @@ def test_a_standby_keeps_the_latest_of_each_object() -> None:
     ):  # fmt: skip
         standby.handle(item)
     assert len(standby) == 3
-    assert standby.inputs() == [NodeChanged(a_node("n").build()), GangChanged(a_gang("g", 2).build()), PodChanged(bound)]
+    assert standby.inputs() == [
+        NodeChanged(a_node("n").build()),
+        GangChanged(a_gang("g", 2).build()),
+        PodChanged(bound),
+    ]
     assert len(standby) == 3

@@ -13,7 +13,7 @@ from scheduler.sim.html import page_of
 from scheduler.sim.occupancy import Run, runs_of, stays_by_gpu, waits_of
 from scheduler.sim.outcome import NodeOutcome, Outcome, PodOutcome, Sample, WorkloadOutcome, to_json
 from scheduler.sim.report import preemptions_of, print_report, shares_over_time
-from scheduler.sim.words import duration, short_names, sparkline
+from scheduler.sim.words import duration, natural, short_names, sparkline
 
 from .worlds import a_class, a_gang, a_pod, nodes, run, workload
 
@@ -68,6 +68,11 @@ def test_durations_have_their_two_largest_units(seconds: float, text: str) -> No
 def test_names_with_running_numbers_are_drawn_together(names: list[str], text: str) -> None:
     """A gang of 64 nodes fits a line."""
     assert short_names(names) == text
+
+
+def test_running_numbers_sort_by_value() -> None:
+    """Nine comes before ten, and a name without a number is no trouble."""
+    assert sorted(["n-10", "n-9", "n", "m-1"], key=natural) == ["m-1", "n", "n-9", "n-10"]
 
 
 def test_a_sparkline_spans_its_bars() -> None:
@@ -193,6 +198,14 @@ def test_gpus_are_drawn_where_the_scheduler_put_them_else_where_there_is_room() 
     assert {gpu: [stay.owner for stay in stays] for (_, gpu), stays in stays_by_gpu(named).items()} == {
         1: ["Job d/a"], 3: ["Job d/a"], 0: ["Job d/b"], 2: ["Job d/b"],
     }  # fmt: skip
+
+
+def test_pods_of_others_are_drawn_too() -> None:
+    """A GPU that another scheduler's pod holds is not free."""
+    outcome = run(*nodes(1), a_pod("theirs", 3, node="node-0", schedulerName="default-scheduler"))
+    assert outcome.workloads == ()
+    assert sorted(gpu for _, gpu in stays_by_gpu(outcome)) == [0, 1, 2]
+    assert "pods of other schedulers" in page_of(outcome)
 
 
 def test_workloads_of_one_time_have_different_colours() -> None:

@@ -211,7 +211,9 @@ def test_the_demo_shows_what_it_promises() -> None:
     urgent = workload(outcome, "incident-retrain")
     assert urgent.wait_seconds is not None
     assert urgent.wait_seconds < 60
-    assert "training/incident-retrain" in {eviction.preempted_for for eviction in outcome.evictions}
+    victims = [eviction for eviction in outcome.evictions if eviction.preempted_for == urgent.key]
+    assert victims
+    assert {eviction.node for eviction in victims} <= set(urgent.nodes), "somebody went in vain"
     assert outcome.peak_share("gpus", "gpus_total") > 0.9
 
 

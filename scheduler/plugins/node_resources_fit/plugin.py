@@ -56,6 +56,7 @@ class NodeResourcesFit(Plugin):
 
     NAME: ClassVar[str] = NAME
     Args = NodeResourcesFitArgs
+    READS_ONE_NODE: ClassVar[bool] = True
     READS_SHAPE_ONLY: ClassVar[bool] = True
 
     def __init__(self, args: NodeResourcesFitArgs | None, handle: Handle) -> None:

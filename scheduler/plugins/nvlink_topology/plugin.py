@@ -63,6 +63,7 @@ class NVLinkTopology(Plugin):
 
     NAME: ClassVar[str] = NAME
     Args = NVLinkTopologyArgs
+    READS_ONE_NODE: ClassVar[bool] = True
     READS_SHAPE_ONLY: ClassVar[bool] = True
 
     def __init__(self, args: NVLinkTopologyArgs | None, handle: Handle) -> None:

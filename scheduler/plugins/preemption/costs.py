@@ -14,7 +14,7 @@ import numpy as np
 from .victims import importance, split_by_budget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from scheduler.framework.handle import Handle, Trial
     from scheduler.model import Pod
@@ -29,53 +29,61 @@ class Costs:
     """Rows and the units on them that may go."""
 
     def __init__(self, handle: Handle, units: Units, trial: Trial, pods: Sequence[Pod]) -> None:
-        """Look at every row that evictions may help. O(placed pods of lower priority)."""
+        """Look at the shapes; `weigh` looks at the nodes."""
         self._handle = handle
         self._units = units
-        self._trial = trial
         self._shapes = list({pod.shape: pod for pod in pods}.values())
-        self._counts = {pod.shape: sum(1 for p in pods if p.shape == pod.shape) for pod in self._shapes}
-        self._curable = {pod.shape: trial.curable(pod) for pod in self._shapes}
+        self._asks = [trial.asks(pod) or {} for pod in self._shapes]
+        self._counts = [sum(p.shape == pod.shape for p in pods) for pod in self._shapes]
+        self._curable = [trial.curable(pod) for pod in self._shapes]
         self._chosen: set[int] = set()
         self._weak: dict[int, list[Unit]] = {}
+        self._by_unit: dict[int, list[int]] = {}
         self._violations: dict[str, bool] = {}
-        mask = np.logical_or.reduce([self._curable[pod.shape] for pod in self._shapes])
-        self._rows = [int(row) for row in np.flatnonzero(mask)]
-        for row in self._rows:
-            self._weak[row] = self._weak_units(handle.snapshot.all_rows[row])
         #: Rows where some pod fits, shape (rows,); the slots on them by shape.
         self.allowed: Bools = np.zeros(len(handle.snapshot.all_rows), dtype=np.bool_)
         self._slots_on: dict[int, list[int]] = {}
         self._open_slots = [0] * len(self._shapes)
-        self.open(self._rows)
-        self._by_unit: dict[int, list[int]] = {}
-        for row, weak in self._weak.items():
-            for unit in weak:
-                self._by_unit.setdefault(id(unit), []).append(row)
 
-    def slots_with_evictions(self) -> int:
-        """Return how many pods of the gang could fit at most if every weak unit went: a sound bound."""
-        total = 0
-        for pod in self._shapes:
-            places = 0
-            for row in self._rows:
-                if self._curable[pod.shape][row]:
-                    places += self._slots(row, pod, self._freed(row, self._weak[row]))
-            total += min(self._counts[pod.shape], places)
+    def reachable(self, priority: int) -> int:
+        """Return how many pods could fit at most if every pod below a priority went: a sound bound. O(nodes)."""
+        nodes, total = self._handle.snapshot.nodes, 0
+        for i, asks in enumerate(self._asks):
+            left = nodes.allocatable("pods") - nodes.pod_counts() + nodes.requested_below(priority, "pods")
+            places = np.where(self._curable[i], left, 0)
+            for resource, request in asks.items():
+                if request > 0 and resource != "pods":
+                    free = nodes.allocatable(resource) - nodes.requested(resource)
+                    np.minimum(places, (free + nodes.requested_below(priority, resource)) // request, out=places)
+            total += min(self._counts[i], int(np.maximum(places, 0).sum()))
         return total
 
-    def open(self, rows: Iterable[int]) -> None:
-        """Count what fits on rows as the snapshot is now; only such rows are offered to the placement."""
+    def weigh(self, priority: int) -> None:
+        """Look at every row that has room or that evictions may help. O(placed pods below the priority)."""
+        nodes = self._handle.snapshot.nodes
+        mask = np.logical_or.reduce(self._curable)
+        weak = mask & (nodes.requested_below(priority, "pods") > 0)
+        for row in np.flatnonzero(weak).tolist():
+            units = self._weak_units(self._handle.snapshot.all_rows[row])
+            self._weak[row] = units
+            for unit in units:
+                self._by_unit.setdefault(id(unit), []).append(row)
+        self.open(np.flatnonzero(mask).tolist())
+
+    def open(self, rows: Iterable[int], placed: Mapping[int, Sequence[Pod]] | None = None) -> None:
+        """Count what fits on rows as the snapshot is now, but for `placed` pods of ours; only such rows are offered."""
         for row in rows:
-            counts = [self._slots(row, p, {}) if self._curable[p.shape][row] else 0 for p in self._shapes]
-            for i, (new, old) in enumerate(zip(counts, self._slots_on.get(row, counts), strict=True)):
-                self._open_slots[i] += new - (old if row in self._slots_on else 0)
+            freed = _asked_by(placed.get(row, ())) if placed else {}
+            counts = [self._slots(row, i, freed) if self._curable[i][row] else 0 for i in range(len(self._shapes))]
+            former = self._slots_on.get(row)
+            for i, count in enumerate(counts):
+                self._open_slots[i] += count - (former[i] if former else 0)
             self._slots_on[row] = counts
             self.allowed[row] = any(counts)
 
     def slots_now(self) -> int:
         """Return how many pods of the gang could fit at most on the open rows, by resources."""
-        return sum(min(self._counts[p.shape], n) for p, n in zip(self._shapes, self._open_slots, strict=True))
+        return sum(map(min, self._counts, self._open_slots))
 
     def cheapest(self) -> Iterator[list[Unit]]:
         """Yield the units to evict for one more pod on some row, cheapest first, until nothing is left.
@@ -83,7 +91,7 @@ class Costs:
         The caller takes each batch of units off the snapshot before it asks for the next.
         """
         heap: list[tuple[Cost, str, int, int]] = []
-        version = dict.fromkeys(self._rows, 0)
+        version = dict.fromkeys(self._weak, 0)
 
         def push(row: int) -> None:
             units = self._next_units(row)
@@ -93,7 +101,7 @@ class Costs:
                     heap, (self._cost(units), self._handle.snapshot.all_rows[row].node.name, row, version[row])
                 )
 
-        for row in self._rows:
+        for row in self._weak:
             push(row)
         while heap:
             _, _, row, number = heapq.heappop(heap)
@@ -108,67 +116,67 @@ class Costs:
                 push(other)
 
     def _weak_units(self, record: Row) -> list[Unit]:
-        """Return the units on a row that may go, the least important first, each once; budget breakers last."""
-        now = self._handle.now()
+        """Return the units on a row that may go, each once: those going anyway, then the least important, budget breakers last."""
+        now, name = self._handle.now(), record.node.name
         pods = sorted(record.pods.values(), key=lambda pod: importance(pod, now))
-        weak = [(pod, unit) for pod in pods if (unit := self._units.of(pod, record.node.name)) is not None]
-        violating, _ = split_by_budget([pod for pod, _ in weak], self._handle.budgets())
+        weak = [(pod, unit) for pod in pods if (unit := self._units.of(pod, name)) is not None]
+        violating, _ = split_by_budget([pod for pod, _ in weak if not pod.is_terminating], self._handle.budgets())
         broken = {pod.uid for pod in violating}
         for pod, _ in weak:
             self._violations[pod.uid] = pod.uid in broken
-        ordered = sorted(
-            weak[::-1], key=lambda entry: (entry[0].uid in broken, entry[1].priority, len(entry[1].pods))
-        )
-        return list({id(unit): unit for _, unit in ordered}.values())
+        weak.reverse()
+        weak.sort(key=lambda e: (not e[1].is_going, e[0].uid in broken, e[1].priority, len(e[1].pods)))
+        return list({id(unit): unit for _, unit in weak}.values())
 
     def _next_units(self, row: int) -> list[Unit]:
         """Return the units that must go on a row, beyond those going anyway, before one more pod fits."""
         open_units = [unit for unit in self._weak[row] if id(unit) not in self._chosen]
         name = self._handle.snapshot.all_rows[row].node.name
-        room_before = [self._slots(row, pod, {}) for pod in self._shapes]
+        before = [self._slots(row, i, {}) for i in range(len(self._shapes))]
         taken: list[Unit] = []
         freed: dict[str, int] = {}
         for unit in open_units:
             taken.append(unit)
             _add(freed, unit, name)
-            for pod, before in zip(self._shapes, room_before, strict=True):
-                if self._curable[pod.shape][row] and self._slots(row, pod, freed) > before:
+            for i, slots in enumerate(before):
+                if self._curable[i][row] and self._slots(row, i, freed) > slots:
                     return taken
         return []
 
     def _cost(self, units: Sequence[Unit]) -> Cost:
-        pods = [pod for unit in units for pod, _ in unit.pods]
+        pods = [pod for unit in units for pod, _ in unit.pods if not pod.is_terminating]
         violations = sum(self._violations.get(pod.uid, False) for pod in pods)
         now = self._handle.now()
         run = sum(now - (now if pod.started is None else pod.started) for pod in pods)
-        return violations, max(unit.priority for unit in units), len(pods), run
+        return violations, max((unit.priority for unit in units if not unit.is_going), default=_FREE), len(pods), run
 
-    def _freed(self, row: int, units: Sequence[Unit]) -> dict[str, int]:
-        freed: dict[str, int] = {}
-        for unit in units:
-            _add(freed, unit, self._handle.snapshot.all_rows[row].node.name)
-        return freed
-
-    def _slots(self, row: int, pod: Pod, freed: dict[str, int]) -> int:
-        """Return how many pods of a shape fit on a row by resources, with some more room."""
+    def _slots(self, row: int, shape: int, freed: dict[str, int]) -> int:
+        """Return how many pods of a shape fit on a row by what they count, with some more room."""
         record = self._handle.snapshot.all_rows[row]
-        slots = record.node.allocatable.get("pods", 0) - len(record.pods) + freed.get("pods", 0)
-        for resource, request in pod.requests.items():
-            if request > 0:
-                free = (
-                    record.node.allocatable.get(resource, 0)
-                    - record.requested.get(resource, 0)
-                    + freed.get(resource, 0)
-                )
+        offered, requested = record.node.allocatable, record.requested
+        slots = offered.get("pods", 0) - len(record.pods) + freed.get("pods", 0)
+        for resource, request in self._asks[shape].items():
+            if request > 0 and resource != "pods":
+                free = offered.get(resource, 0) - requested.get(resource, 0) + freed.get(resource, 0)
                 slots = min(slots, free // request)
         return max(0, slots)
 
 
+#: Below every priority.
+_FREE = -(2**62)
+
+
 def _add(freed: dict[str, int], unit: Unit, node_name: str) -> None:
     """Count what a unit frees on one node."""
-    for pod, node in unit.pods:
-        if node != node_name:
-            continue
-        freed["pods"] = freed.get("pods", 0) + 1
+    for resource, count in _asked_by([pod for pod, node in unit.pods if node == node_name]).items():
+        freed[resource] = freed.get(resource, 0) + count
+
+
+def _asked_by(pods: Iterable[Pod]) -> dict[str, int]:
+    """Return what pods ask for together, with their number as `pods`."""
+    asked: dict[str, int] = {}
+    for pod in pods:
+        asked["pods"] = asked.get("pods", 0) + 1
         for resource, count in pod.requests.items():
-            freed[resource] = freed.get(resource, 0) + count
+            asked[resource] = asked.get(resource, 0) + count
+    return asked

@@ -20,7 +20,7 @@ from scheduler.framework.status import ClusterEvent, Kind, Reason, Status
 from .victims import Units, importance, split_by_budget
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from scheduler.framework.cycle_state import CycleState
     from scheduler.framework.plugin import Failure
@@ -53,14 +53,17 @@ class Candidate:
     violations: int
     violating: frozenset[str]
     #: Victims on other nodes: the rest of gangs.
-    dragged: tuple[tuple[Pod, str], ...] = ()
+    dragged: tuple[tuple[Pod, str], ...]
+    is_free: Callable[[Pod], bool]
 
     def cost(self, now: float) -> tuple[int, int, int, int, float]:
         """Return the criteria in their order, lowest wins: violations, highest priority, sum, number, latest start."""
-        pods = [*self.victims, *(pod for pod, _ in self.dragged)]
-        highest = max(pod.priority for pod in pods)
-        earliest = min(now if pod.started is None else pod.started for pod in pods if pod.priority == highest)
-        return self.violations, highest, sum(pod.priority + _OFFSET for pod in pods), len(pods), -earliest
+        pods = [pod for pod in (*self.victims, *(pod for pod, _ in self.dragged)) if not self.is_free(pod)]
+        highest = max((pod.priority for pod in pods), default=-_OFFSET)
+        first = min(
+            (now if pod.started is None else pod.started for pod in pods if pod.priority == highest), default=now
+        )
+        return self.violations, highest, sum(pod.priority + _OFFSET for pod in pods), len(pods), -first
 
 
 class DefaultPreemption(Plugin):
@@ -93,60 +96,68 @@ class DefaultPreemption(Plugin):
             len(rows) * self.args.min_candidate_nodes_percentage // 100, self.args.min_candidate_nodes_absolute
         )
         offset = zlib.crc32(pod.uid.encode()) % len(rows)
+        weak = self.handle.snapshot.nodes.requested_below(pod.priority, "pods") > 0
+        units = Units(self.handle, pod.priority, None)
         found: list[Candidate] = []
+        is_any_kind = False
         for row in (*rows[offset:], *rows[:offset]):
-            candidate = self._dry_run(state, pod, row, now)
+            candidate = self._dry_run(state, pod, row, units, now) if weak[row] else None
             if candidate is not None:
                 found.append(candidate)
-                if len(found) >= wanted and any(c.violations == 0 for c in found):
+                is_any_kind = is_any_kind or candidate.violations == 0
+                if len(found) >= wanted and is_any_kind:
                     break
         return found
 
-    def _dry_run(self, state: CycleState, pod: Pod, row: int, now: float) -> Candidate | None:
+    def _dry_run(self, state: CycleState, pod: Pod, row: int, units: Units, now: float) -> Candidate | None:
         """Remove every less important pod of a node, then bring back whom the pod can do with, best first."""
         snapshot = self.handle.snapshot
         record = snapshot.all_rows[row]
-        units = Units(self.handle.cluster, pod.priority, None, now)
-        if self.args.protect_gangs:
-            weak = [p for p in record.pods.values() if units.of(p, record.node.name) is not None]
-        else:
-            weak = [p for p in record.pods.values() if p.priority < pod.priority]
+        weak = [p for p in record.pods.values() if self._may_go(p, record.node.name, pod, units)]
         if not weak:
             return None
-        removed: dict[str, Undo] = {p.uid: snapshot.remove(p.uid, row) for p in weak}
+        weak.sort(key=lambda p: importance(p, now))
+        violating, others = split_by_budget([p for p in weak if not self._is_free(p)], self.handle.budgets())
+        back: dict[str, Undo] = {p.uid: snapshot.remove(p.uid, row) for p in weak}
+        victims: list[Pod] = []
         try:
             if not self._fits(state, pod, row):
                 return None
-            weak.sort(key=lambda p: importance(p, now))
-            violating, others = split_by_budget(weak, self.handle.budgets())
-            victims: list[Pod] = []
-            violations = 0
-            for group, counts in ((violating, 1), (others, 0)):
-                for candidate in group:
-                    back = snapshot.place(candidate, row)
-                    if self._fits(state, pod, row):
-                        del removed[candidate.uid]
-                    else:
-                        back()
-                        victims.append(candidate)
-                        violations += counts
+            for candidate in (*violating, *others, *(p for p in weak if self._is_free(p))):
+                back.pop(candidate.uid)()
+                if not self._fits(state, pod, row):
+                    back[candidate.uid] = snapshot.remove(candidate.uid, row)
+                    victims.append(candidate)
         finally:
-            self._restore(row, removed)
-        if not victims:
-            return None
+            for undo in back.values():
+                undo()
         victims.sort(key=lambda p: importance(p, now))
-        dragged = self._dragged(units, victims, record.node.name) if self.args.protect_gangs else ()
-        names = frozenset(p.uid for p in violating)
-        return Candidate(row, record.node.name, tuple(victims), violations, names, dragged)
+        return self._candidate(row, victims, {p.uid for p in violating}, units) if victims else None
+
+    def _candidate(self, row: int, victims: list[Pod], broken: set[str], units: Units) -> Candidate:
+        """Return a node's candidate, with the rest of the victims' gangs and the budgets that all of them break."""
+        name = self.handle.snapshot.all_rows[row].node.name
+        dragged = self._dragged(units, victims, name) if self.args.protect_gangs else ()
+        gone = [*victims, *(member for member, _ in dragged)]
+        if dragged:
+            broken = {
+                p.uid for p in split_by_budget([p for p in gone if not self._is_free(p)], self.handle.budgets())[0]
+            }
+        violations = sum(p.uid in broken for p in gone)
+        return Candidate(row, name, tuple(victims), violations, frozenset(broken), dragged, self._is_free)
+
+    def _may_go(self, other: Pod, node_name: str, pod: Pod, units: Units) -> bool:
+        """Tell whether a pod may be a victim."""
+        if self.args.protect_gangs:
+            return units.of(other, node_name) is not None
+        return other.priority < pod.priority and not self.handle.is_stuck(other.uid)
+
+    def _is_free(self, victim: Pod) -> bool:
+        """Tell whether a victim costs nothing, as it is going anyway; kube-scheduler counts such pods like others."""
+        return bool(self.args.protect_gangs) and victim.is_terminating
 
     def _fits(self, state: CycleState, pod: Pod, row: int) -> bool:
         return bool(self.handle.passes(state, pod, self.handle.snapshot.nodes.select(np.array([row])))[0])
-
-    def _restore(self, row: int, removed: dict[str, Undo]) -> None:
-        """Bring back who is still away; the last removed first."""
-        for undo in reversed(removed.values()):
-            undo()
-        del row
 
     def _dragged(self, units: Units, victims: Sequence[Pod], node_name: str) -> tuple[tuple[Pod, str], ...]:
         """Return the members of victims' gangs that have to go with them."""

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 NAME = "GangPreemption"
 _CURES = ClusterEvent.POD_REMOVED | ClusterEvent.POD_ASSIGNED | ClusterEvent.NODE_ANY
+#: For how many units another placement is looked for that spares them.
+MOST_SEARCHES = 64
 Steps = Generator[int, None, "PostFilterResult | Status"]
 
 
@@ -44,14 +46,13 @@ class GangPreemption(Plugin):
             return _no("preemption: not eligible due to preemptionPolicy=Never.")
         trial = self.handle.trial(workload, pods)
         yield from trial.evaluate()
-        units = Units(
-            self.handle.cluster, workload.priority, workload.gang.key if workload.gang else None, self.handle.now()
-        )
+        units = Units(self.handle, workload.priority, workload.gang.key if workload.gang else None)
         costs = Costs(self.handle, units, trial, pods)
+        if (reachable := costs.reachable(workload.priority)) < workload.needed:
+            return _no("preemption: evicting every less important pod would not make enough room.", reachable)
+        costs.weigh(workload.priority)
         yield len(failure.nodes)
-        if costs.slots_with_evictions() < workload.needed:
-            return _no("preemption: evicting every less important pod would not make enough room.")
-        plan = _WhatIf(self.handle.snapshot, trial)
+        plan = _WhatIf(self.handle.snapshot)
         try:
             return (yield from self._plan(workload, trial, costs, plan))
         finally:
@@ -59,27 +60,49 @@ class GangPreemption(Plugin):
             plan.restore()
 
     def _plan(self, workload: Workload, trial: Trial, costs: Costs, plan: _WhatIf) -> Steps:
-        evictions = next_try = 0
+        """Evict the cheapest units until the minimum fits; members above it are worth no eviction."""
+        needed, evictions, next_try = workload.needed, 0, 0
         for units in costs.cheapest():
             for unit in units:
                 costs.open(plan.evict(unit))
             yield 1
             evictions += 1
-            if costs.slots_now() < workload.needed or evictions < next_try:
+            if costs.slots_now() < needed or evictions < next_try:
                 continue
-            if (yield from trial.place_all(workload.needed, costs.allowed)):
-                yield from plan.spare(self.handle.now())
+            if (yield from trial.place_all(needed, costs.allowed, most=needed)):
+                yield from self._spare(needed, trial, costs, plan)
                 return self._result(trial, plan)
             next_try = 2 * evictions
-        if evictions and (yield from trial.place_all(workload.needed, costs.allowed)):
-            yield from plan.spare(self.handle.now())
+        if evictions and (yield from trial.place_all(needed, costs.allowed, most=needed)):
+            yield from self._spare(needed, trial, costs, plan)
             return self._result(trial, plan)
-        return _no("preemption: no set of less important pods makes room for the whole gang.")
+        return _no("preemption: no set of less important pods makes room for the whole gang.", needed)
+
+    def _spare(self, needed: int, trial: Trial, costs: Costs, plan: _WhatIf) -> Iterator[int]:
+        """Bring back every unit that the gang can do without, where it is placed or placed anew, the most important first."""
+        searches, placed = 0, _by_row(trial)
+        for unit in plan.by_importance(self.handle.now()):
+            rows = plan.bring_back(unit)
+            yield max(1, len(rows))
+            costs.open(rows, placed)
+            if all(trial.passes(pod, row) for row in rows for pod in placed.get(row, ())):
+                continue
+            if searches < MOST_SEARCHES and costs.slots_now() >= needed:
+                searches += 1
+                trial.clear()
+                if (yield from trial.place_all(needed, costs.allowed, most=needed)):
+                    placed = _by_row(trial)
+                    continue
+                for row, pods in placed.items():
+                    for pod in pods:
+                        trial.put(pod, row)
+            plan.evict(unit)
+            costs.open(rows, placed)
 
     def _result(self, trial: Trial, plan: _WhatIf) -> PostFilterResult | Status:
         names = {uid: self.handle.snapshot.all_rows[row].node.name for uid, (_, row) in trial.placed.items()}
         gone = [(pod, node) for unit in plan.evicted() for pod, node in unit.pods]
-        violating, _ = split_by_budget([pod for pod, _ in gone], self.handle.budgets())
+        violating, _ = split_by_budget([pod for pod, _ in gone if not pod.is_terminating], self.handle.budgets())
         broken = {pod.uid for pod in violating}
         victims = tuple(Victim(pod, node, pod.uid in broken) for pod, node in gone)
         message = f"pod group preemption: found a placement for podgroup, preempting {len(victims)} victims"
@@ -89,59 +112,56 @@ class GangPreemption(Plugin):
 class _WhatIf:
     """Units taken off the snapshot, and how to bring them back."""
 
-    def __init__(self, snapshot: Snapshot, trial: Trial) -> None:
+    def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._trial = trial
-        self._away: dict[int, tuple[Unit, list[tuple[int, Pod, Undo]]]] = {}
+        self._away: dict[int, tuple[Unit, list[tuple[int, Undo]]]] = {}
 
     def evict(self, unit: Unit) -> list[int]:
         """Take all pods of a unit away, once; return the rows that changed."""
         if id(unit) in self._away:
             return []
-        steps: list[tuple[int, Pod, Undo]] = []
+        steps: list[tuple[int, Undo]] = []
         for pod, node in unit.pods:
             row = self._snapshot.row_of.get(node)
             if row is not None and pod.uid in self._snapshot.all_rows[row].pods:
-                steps.append((row, pod, self._snapshot.remove(pod.uid, row)))
+                steps.append((row, self._snapshot.remove(pod.uid, row)))
         self._away[id(unit)] = (unit, steps)
-        rows = list(dict.fromkeys(row for row, _, _ in steps))
-        self._trial.touch(rows)
-        return rows
+        return list(dict.fromkeys(row for row, _ in steps))
+
+    def by_importance(self, now: float) -> list[Unit]:
+        """Return the units that are away, the most important first."""
+        return sorted(self.evicted(), key=lambda unit: _unit_importance(unit, now))
 
     def evicted(self) -> list[Unit]:
         """Return the units that are away."""
         return [unit for unit, _ in self._away.values()]
 
-    def spare(self, now: float) -> Iterator[int]:
-        """Bring back every unit that the placement can do without, the most important first."""
-        order = sorted(self._away.values(), key=lambda entry: _unit_importance(entry[0], now))
-        by_row: dict[int, list[Pod]] = {}
-        for pod, row in self._trial.placed.values():
-            by_row.setdefault(row, []).append(pod)
-        for unit, steps in order:
-            for _, _, undo in reversed(steps):
-                undo()
-            rows = dict.fromkeys(row for row, _, _ in steps)
-            yield len(rows)
-            if all(self._trial.passes(pod, row) for row in rows for pod in by_row.get(row, ())):
-                del self._away[id(unit)]
-            else:
-                again = [(row, pod, self._snapshot.remove(pod.uid, row)) for row, pod, _ in steps]
-                self._away[id(unit)] = (unit, again)
-            self._trial.touch(rows)
+    def bring_back(self, unit: Unit) -> list[int]:
+        """Put a unit where it was; return the rows that changed."""
+        _, steps = self._away.pop(id(unit))
+        for _, undo in reversed(steps):
+            undo()
+        return list(dict.fromkeys(row for row, _ in steps))
 
     def restore(self) -> None:
         """Bring everybody back."""
-        for _, steps in reversed(list(self._away.values())):
-            for _, _, undo in reversed(steps):
-                undo()
-        self._away.clear()
+        for unit in self.evicted():
+            self.bring_back(unit)
 
 
-def _unit_importance(unit: Unit, now: float) -> tuple[int, bool, float, int]:
+def _by_row(trial: Trial) -> dict[int, list[Pod]]:
+    """Return what is placed on each row."""
+    placed: dict[int, list[Pod]] = {}
+    for pod, row in trial.placed.values():
+        placed.setdefault(row, []).append(pod)
+    return placed
+
+
+def _unit_importance(unit: Unit, now: float) -> tuple[bool, int, bool, float, int]:
     start = min(now if pod.started is None else pod.started for pod, _ in unit.pods)
-    return (-unit.priority, unit.gang is None, start, -len(unit.pods))
+    return (unit.is_going, -unit.priority, unit.gang is None, start, -len(unit.pods))
 
 
-def _no(text: str) -> Status:
-    return Status.unschedulable(Reason("NoPreemption", text, _CURES, Kind.NOT_NOW))
+def _no(text: str, reachable: int = 0) -> Status:
+    numbers = (("reachable", reachable),) if reachable else ()
+    return Status.unschedulable(Reason("NoPreemption", text, _CURES, Kind.NOT_NOW, numbers))

@@ -14,8 +14,8 @@ from scheduler.model.selectors import matches_labels
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from scheduler.framework.handle import Handle
     from scheduler.model import Budget, GangKey, Pod
-    from scheduler.state.cluster import ClusterState
 
 
 def importance(pod: Pod, now: float) -> tuple[int, float, str]:
@@ -63,20 +63,34 @@ class Unit:
     priority: int
     gang: GangKey | None = None
 
+    @property
+    def is_going(self) -> bool:
+        """All of it is going anyway."""
+        return all(pod.is_terminating for pod, _ in self.pods)
+
 
 class Units:
-    """Which unit each placed pod belongs to, if evicted for someone of a given priority. Computed per attempt."""
+    """Which unit each placed pod belongs to, if evicted for someone of a given priority. Computed per attempt.
 
-    def __init__(self, cluster: ClusterState, priority: int, spared: GangKey | None, now: float) -> None:
+    A pod that is going anyway is a unit of its own, whatever its priority: it costs nothing but the wait.  Pods that were
+    evicted and did not go in time are not counted on.
+    """
+
+    def __init__(self, handle: Handle, priority: int, spared: GangKey | None) -> None:
         """Take the preemptor's priority and its own gang, which is spared."""
-        self._cluster = cluster
+        self._cluster = handle.cluster
+        self._is_stuck = handle.is_stuck
         self._priority = priority
         self._spared = spared
-        self._now = now
+        self._now = handle.now()
         self._gangs: dict[GangKey, Mapping[str, Unit | None]] = {}
 
     def of(self, pod: Pod, node_name: str) -> Unit | None:
         """Return what evicting a pod entails; None if it may not be evicted for this preemptor."""
+        if self._is_stuck(pod.uid):
+            return None
+        if pod.is_terminating:
+            return Unit(((pod, node_name),), pod.priority)
         if pod.priority >= self._priority:
             return None
         key = gang_key_of(pod)
@@ -93,14 +107,17 @@ class Units:
         placed = [
             (member, node)
             for member in self._cluster.members(key)
-            if not member.is_terminal and (node := self._cluster.node_of(member.uid)) is not None
+            if not member.is_terminal
+            and not member.is_terminating
+            and (node := self._cluster.node_of(member.uid)) is not None
         ]
         placed.sort(key=lambda entry: importance(entry[0], self._now))
         done = sum(1 for member in self._cluster.members(key) if member.phase == "Succeeded")
         keep = max(0, self._cluster.gangs[key].min_member - done)
         core, surplus = placed[:keep], placed[keep:]
         highest = max((member.priority for member, _ in core), default=self._priority)
-        whole = Unit(tuple(placed), highest, key) if core and highest < self._priority else None
+        can_go = highest < self._priority and not any(self._is_stuck(member.uid) for member, _ in placed)
+        whole = Unit(tuple(placed), highest, key) if core and can_go else None
         units: dict[str, Unit | None] = {member.uid: whole for member, _ in core}
         for member, node in surplus:
             units[member.uid] = Unit(((member, node),), member.priority) if member.priority < self._priority else None

@@ -1,0 +1,99 @@
+"""Rollback: sees to it that no gang is left half bound: completed in time, or its bound members are evicted.
+
+For the commit and the engine.  It concerns gangs that have not had their minimum on nodes yet; one that has and loses a
+member is not a failed start, and its members run on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scheduler.framework.effects import EvictPod
+
+from .reporter import gang_ref, pod_key
+from .workloads import counts_as_placed
+
+if TYPE_CHECKING:
+    from scheduler.framework.workload import Workload
+    from scheduler.model import Gang, GangKey, Pod
+
+    from .core import Core
+    from .flights import Flight
+
+REASON = "GangRolledBack"
+#: How long to wait, beyond the deadline, for bindings that are on their way, in seconds.
+_GRACE_SECONDS = 1.0
+_COMPLETE_PHASES = ("Scheduled", "Running", "Finished", "Failed")
+
+
+class Rollback:
+    """Deadlines of gangs whose start went wrong."""
+
+    def __init__(self, core: Core) -> None:
+        """Take the parts to work on; the deadlines are kept in the core."""
+        self._core = core
+
+    def watch(self, workload: Workload) -> None:
+        """A member of a gang could not be bound: from now on the gang has its schedule timeout to be completed."""
+        gang = self._core.cluster.gangs.get(workload.gang.key) if workload.gang is not None else None
+        if gang is not None:
+            self._watch(gang)
+
+    def found(self, gang: Gang) -> None:
+        """Take up a gang that a former process was just binding."""
+        if gang.phase in _COMPLETE_PHASES:
+            self._core.completed.add(gang.key)
+        elif gang.phase == "Scheduling":
+            self._watch(gang)
+
+    def saw(self, gang: Gang, bound: int) -> None:
+        """Note how many members are on nodes."""
+        if bound >= gang.min_member:
+            self._core.completed.add(gang.key)
+            self._core.partial.pop(gang.key, None)
+
+    def forget(self, key: GangKey) -> None:
+        """Forget a group that is gone."""
+        self._core.partial.pop(key, None)
+        self._core.completed.discard(key)
+
+    def expire(self, now: float) -> list[Flight]:
+        """Roll back the gangs whose time is up; return the flights of theirs that are to be abandoned."""
+        core = self._core
+        flights: list[Flight] = []
+        for key in [key for key, deadline in core.partial.items() if deadline <= now]:
+            gang, members = core.cluster.gangs.get(key), core.cluster.members(key)
+            bound = sum(is_bound(pod) for pod in members)
+            if gang is None or not bound or bound >= gang.min_member:
+                del core.partial[key]
+            elif sum(counts_as_placed(pod, core.cluster) for pod in members) >= gang.min_member:
+                core.partial[key] = now + _GRACE_SECONDS
+            else:
+                del core.partial[key]
+                flights += self._evict(gang, members)
+        return flights
+
+    def _watch(self, gang: Gang) -> None:
+        if gang.key not in self._core.completed:
+            self._core.partial.setdefault(gang.key, self._core.clock() + gang.schedule_timeout_seconds)
+
+    def _evict(self, gang: Gang, members: list[Pod]) -> list[Flight]:
+        """Evict the members that are on nodes, or on their way there; return the flights that can still be stopped."""
+        core = self._core
+        message = f"gang {gang.key} could not be completed after a failed binding"
+        core.reporter.event(gang_ref(gang), "Warning", REASON, "Scheduling", message, "ai-scheduler")
+        flights: dict[int, Flight] = {}
+        for pod in members:
+            if pod.is_terminal or pod.is_terminating or core.cluster.node_of(pod.uid) is None:
+                continue
+            flight = core.flights.of(pod.uid)
+            if flight is not None and not flight.is_binding:
+                flights[id(flight)] = flight
+            else:
+                core.emit(EvictPod(pod_key(pod), REASON, message, pod.grace_period_seconds))
+        return list(flights.values())
+
+
+def is_bound(pod: Pod) -> bool:
+    """Tell whether a member is on a node for the API server, or has finished well."""
+    return pod.phase == "Succeeded" or bool(pod.node_name and not pod.is_terminal and not pod.is_terminating)
