@@ -4,8 +4,10 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from e2e.controlplane.client import ApiError
 from e2e.controlplane.cluster import WITHOUT_DRA_V1, ControlPlane
@@ -13,6 +15,7 @@ from e2e.deployment import NAMESPACE, Replica, apply_crds, apply_manifests, mani
 from e2e.objects import GROUP, World
 from e2e.waiting import wait_until
 
+COSCHEDULING = "scheduling.x-k8s.io"
 SETTLE_SECONDS = 90
 QUICK_LEASE = {
     "leaderElection": {
@@ -118,19 +121,29 @@ def test_api_server_that_is_away_for_a_while_is_waited_for(own: World, tmp_path:
         replica.kill()
 
 
-def test_own_crds_may_come_later(plane: ControlPlane, tmp_path: Path) -> None:
-    """Without our CRDs (and without DRA and native gangs) pods are bound; groups work as soon as the CRDs are there."""
-    for document in manifests(plane):
-        if document["kind"] in (
-            "Namespace",
-            "ServiceAccount",
-            "ClusterRole",
-            "ClusterRoleBinding",
-            "Role",
-            "RoleBinding",
-        ):
-            import yaml  # noqa: PLC0415 - here only
+def coscheduling_crd() -> dict[str, Any]:
+    """Returns the least CRD of Coscheduling's PodGroup."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1alpha1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    approved = "https://github.com/kubernetes-sigs/scheduler-plugins/pull/50"
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"podgroups.{COSCHEDULING}", "annotations": {"api-approved.kubernetes.io": approved}},
+        "spec": {
+            "group": COSCHEDULING,
+            "names": {"kind": "PodGroup", "plural": "podgroups", "singular": "podgroup"},
+            "scope": "Namespaced",
+            "versions": [version],
+        },
+    }
 
+
+def test_crds_may_come_later(plane: ControlPlane, tmp_path: Path) -> None:
+    """Without any CRD (and without DRA and native gangs) pods are bound; groups of each dialect work when its CRD is there."""
+    rights = ("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+    for document in manifests(plane):
+        if document["kind"] in rights:
             plane.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump(document))
     own = namespaced(plane)
     own.nodes(2)
@@ -139,8 +152,22 @@ def test_own_crds_may_come_later(plane: ControlPlane, tmp_path: Path) -> None:
         own.pod("plain")
         own.wait_placed("plain")
         apply_crds(plane)
+        plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(coscheduling_crd()))
+        plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", f"crd/podgroups.{COSCHEDULING}")
         names = own.gang("job", 2, gpus=4)
-        own.wait_placed(*names, timeout_seconds=SETTLE_SECONDS)
+        theirs = {"apiVersion": f"{COSCHEDULING}/v1alpha1", "kind": "PodGroup", "metadata": {"name": "theirs"}}
+        path = f"/apis/{COSCHEDULING}/v1alpha1/namespaces/default/podgroups"
+        plane.request("POST", path, {**theirs, "spec": {"minMember": 2, "scheduleTimeoutSeconds": 60}})
+        labels = {f"{COSCHEDULING}/pod-group": "theirs"}
+        own.pod("theirs-0", gpus=1, labels=labels)
+        wait_until(
+            lambda: "1 of 2 pods exist" in own.condition("theirs-0").get("message", ""),
+            SETTLE_SECONDS,
+            "the group to be read",
+        )
+        own.pod("theirs-1", gpus=1, labels=labels)
+        own.wait_placed(*names, "theirs-0", "theirs-1", timeout_seconds=SETTLE_SECONDS)
+        assert "status" not in plane.request("GET", f"{path}/theirs")
         assert replica.process.exit_code is None
     finally:
         replica.kill()

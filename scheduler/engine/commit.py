@@ -16,6 +16,7 @@ from scheduler.model.gang import DEFAULT_SCHEDULE_TIMEOUT_SECONDS
 
 from .flights import Flight, Seat
 from .reporter import pod_ref
+from .workloads import workload_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,6 +101,8 @@ class Commit:
             core.preempting.end(live.key)
             core.preempting.clear([uid for uid in live.pods if core.cluster.nominations.get(uid)])
         core.set_aside(live, status, outcome.blame, now, lack=outcome.lack)
+        if outcome.room is not None and not core.preempting.victims_left(live.key):
+            core.queue.retry(live.key, now)
         if status.code is Code.ERROR:
             return "error"
         return "nominated" if outcome.room is not None else "unschedulable"
@@ -185,7 +188,9 @@ class Commit:
         core.reporter.event(pod_ref(seat.pod), "Normal", "Scheduled", "Binding", note, seat.pod.scheduler_name)
         core.reporter.forget_pod(uid)
         key = gang_key_of(seat.pod)
-        if key is not None:
+        if key is None:
+            core.reporter.forget_workload(workload_key(None, seat.pod))
+        else:
             core.reporter.gang_changed(key, now)
 
     def binding_failed(self, uid: str, message: str) -> None:
@@ -254,11 +259,10 @@ class Commit:
         core = self._core
         for uid in seats:
             core.workloads.drop(uid)
-            core.reporter.forget_pod(uid)
         core.stale.pop(live.key, None)
         if not live.pods:
             core.queue.remove(live.key)
-            core.reporter.forget_workload(live.key)
+            core.reporter.moved(live.key)
         elif core.update(live, now) is not None or not live.pods.keys() <= attempted.pods.keys():
             core.queue.retry(live.key, now)
         else:

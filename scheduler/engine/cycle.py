@@ -7,6 +7,7 @@ committed or dropped.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -232,7 +233,7 @@ class Cycle:
         except PluginError:
             raise
         except Exception as error:
-            raise PluginError(name, "PostFilter", repr(error)) from error
+            raise PluginError(name, "PostFilter", repr(error), traceback.format_exc()) from error
 
     def _refusal(self, bound: Status | None, shown: Candidate) -> Status:
         """Return the status with every reason that some node gave, each with its cures, and one sentence in front."""

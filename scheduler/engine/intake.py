@@ -172,6 +172,7 @@ class Intake:
         core = self._core
         if core.cluster.gangs.pop(happened.key, None) is not None:
             core.reporter.forget_gang(happened.key)
+            core.reporter.forget_workload(workload_key_of(happened.key))
             self._rollback.forget(happened.key)
             self._members_changed(happened.key, core.clock())
 

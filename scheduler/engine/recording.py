@@ -15,6 +15,7 @@ from .decision import Decision, PlacedPod, VictimPod
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from scheduler.framework.status import Reason
     from scheduler.framework.workload import Workload
 
     from .candidates import Candidate
@@ -71,10 +72,16 @@ class Facts:
                 for v in (outcome.room.victims if outcome.room else ())
             ),
             reason=first.code if first else "",
-            message=first.text if first else "",
+            message=_message(first) if first else "",
             finality=first.kind.value if first else "",
             evaluations=outcome.evaluations,
         )
+
+
+def _message(reason: Reason) -> str:
+    """Return a reason's sentence, with the stack of an accident."""
+    stack = dict(reason.numbers).get("stack")
+    return f"{reason.text}\n{stack}" if stack else reason.text
 
 
 def record(workload: Workload, placer: Placer, outcome: Outcome) -> Facts:

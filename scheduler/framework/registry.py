@@ -18,7 +18,7 @@ from scheduler.config import problems_of
 from .plugin import Plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from scheduler.config import Plugins, PluginSet, Profile
 
@@ -95,12 +95,10 @@ class Registry:
             return self._built_in[name]
         if ":" in name:
             module, _, attribute = name.partition(":")
-            try:
-                found = getattr(import_module(module), attribute)
-            except (ImportError, AttributeError) as error:
-                raise KeyError(f"plugin {name!r} cannot be imported: {error}") from error
+            found = _load(name, lambda: getattr(import_module(module), attribute))
         else:
-            found = next((e.load() for e in entry_points(group=ENTRY_POINT_GROUP) if e.name == name), None)
+            entry = next((e for e in entry_points(group=ENTRY_POINT_GROUP) if e.name == name), None)
+            found = None if entry is None else _load(name, entry.load)
         if found is None:
             allowed = ", ".join(self.names())
             raise KeyError(f"plugin {name!r} is unknown; allowed are {allowed}, entry points and package.module:Class")
@@ -135,6 +133,7 @@ class Registry:
             made_or_none = _make(cls, name, arguments.get(name), handle, f"{path}.{where}", problems)
             if made_or_none is not None:
                 made[name] = made_or_none
+        problems += _out_of_place(profile.plugins, made, path)
         if problems:
             raise RegistryError(problems)
         resolved = ResolvedProfile(profile.scheduler_name)
@@ -160,28 +159,52 @@ def _merge_multi_point(base: Mapping[str, int], changes: PluginSet) -> dict[str,
     return merged | {name: weight or _DEFAULT_WEIGHT for name, weight in added.items() if name not in merged}
 
 
+def _load(name: str, load: Callable[[], Any]) -> Any:
+    """Import a plugin; KeyError for whatever goes wrong in its module."""
+    try:
+        return load()
+    except Exception as error:
+        raise KeyError(f"plugin {name!r} cannot be imported: {error!r}") from error
+
+
 def _named(plugins: Plugins, order: Mapping[str, int], path: str) -> Iterable[tuple[str, str]]:
     """Yield every plugin named anywhere with the path where it stands."""
+    turn = {entry.name: i for i, entry in enumerate(plugins.multi_point.enabled)}
     for name in order:
-        yield name, f"{path}.plugins.multiPoint"
+        yield name, f"{path}.plugins.multiPoint" + (f".enabled[{turn[name]}]" if name in turn else "")
     for point in POINTS:
         for i, entry in enumerate(getattr(plugins, point).enabled):
             yield entry.name, f"{path}.plugins.{_camel(point)}.enabled[{i}]"
 
 
+def _out_of_place(plugins: Plugins, made: Mapping[str, Plugin], path: str) -> Iterable[str]:
+    """Yield a problem for each plugin that is enabled at a point that it does not implement."""
+    for point in POINTS:
+        for i, entry in enumerate(getattr(plugins, point).enabled):
+            if entry.name in made and not implements(made[entry.name], point):
+                own = ", ".join(_camel(p) for p in POINTS if implements(made[entry.name], p))
+                text = f"{entry.name} has no part in {_camel(point)}; allowed for it: {own}"
+                yield f"{path}.plugins.{_camel(point)}.enabled[{i}]: {text}"
+
+
 def _make(cls: type[Plugin], name: str, raw: Any, handle: Handle, path: str, problems: list[str]) -> Plugin | None:
     """Validate a plugin's arguments and make it, or note what is wrong."""
-    if cls.Args is None:
-        if raw:
-            problems.append(f"{path}: plugin {name} takes no arguments")
-            return None
-        return cls(None, handle)
+    if cls.Args is None and raw:
+        problems.append(f"{path}: plugin {name} takes no arguments")
+        return None
     meta = {"apiVersion", "kind"}
     plain = {key: value for key, value in (raw or {}).items() if key not in meta}
+    args = None
+    if cls.Args is not None:
+        try:
+            args = cls.Args.model_validate(plain, by_alias=True, by_name=False)
+        except ValidationError as error:
+            problems += [str(problem) for problem in problems_of(error, cls.Args, prefix=path)]
+            return None
     try:
-        return cls(cls.Args.model_validate(plain, by_alias=True, by_name=False), handle)
-    except ValidationError as error:
-        problems += [str(problem) for problem in problems_of(error, cls.Args, prefix=path)]
+        return cls(args, handle)
+    except Exception as error:  # noqa: BLE001 - whatever a third party's constructor raises
+        problems.append(f"{path}: plugin {name} cannot be made: {error!r}")
         return None
 
 

@@ -34,10 +34,11 @@ MAX_NODE_SCORE = 100
 class PluginError(Exception):
     """A plugin raised or answered nonsense; carries the Error status with the plugin's name and stack."""
 
-    def __init__(self, plugin: str, point: str, detail: str) -> None:
-        """Describe the accident."""
+    def __init__(self, plugin: str, point: str, detail: str, stack: str = "") -> None:
+        """Describe the accident; the stack is for logs, not for conditions."""
         super().__init__(f"plugin {plugin} failed at {point}: {detail}")
-        self.status = Status.error(str(self)).stamped(plugin)
+        numbers = (("stack", stack),) if stack else ()
+        self.status = Status(Code.ERROR, (Reason("SchedulerError", str(self), numbers=numbers),), plugin)
 
 
 @dataclass(slots=True)
@@ -286,7 +287,7 @@ def _guard(plugin: str, point: str, method: Callable[..., Any], *arguments: Any)
     except PluginError:
         raise
     except Exception as error:
-        raise PluginError(plugin, point, f"{error!r}\n{traceback.format_exc()}") from error
+        raise PluginError(plugin, point, repr(error), traceback.format_exc()) from error
 
 
 def _wide_filter(plugin: Plugin) -> Callable[..., Verdicts]:

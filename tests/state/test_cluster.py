@@ -1,0 +1,237 @@
+"""ClusterState: assume, confirm, forget, nominations, and snapshots that follow."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+
+from scheduler.state.cluster import ClusterState
+from scheduler.state.snapshot import NO_PRIORITY
+from tests.builders import GPU, a_node, a_pod
+
+
+def cluster_of(*things):
+    """Return a state with nodes and pods."""
+    state = ClusterState()
+    for thing in things:
+        built = thing.build()
+        if hasattr(built, "allocatable"):
+            state.set_node(built)
+        else:
+            state.set_pod(built)
+    return state
+
+
+def gpus(state, node="n0"):
+    """Return how many GPUs a snapshot counts on a node."""
+    snapshot = state.snapshot()
+    return int(snapshot.nodes.requested(GPU)[snapshot.row_of[node]])
+
+
+def test_assumed_pod_counts_until_it_is_forgotten():
+    """`forget` is the exact inverse of `assume`."""
+    state = cluster_of(a_node("n0").gpus(8), a_pod("p").gpus(2))
+    before = state.view("n0").contents()
+    state.assume("uid-p", "n0")
+    assert gpus(state) == 2
+    assert state.node_of("uid-p") == "n0"
+    state.forget("uid-p")
+    assert gpus(state) == 0
+    assert state.view("n0").contents() == before
+    assert state.node_of("uid-p") is None
+    state.forget("uid-p")
+    assert state.validate() == []
+
+
+def test_confirmed_pod_counts_once():
+    """The assigned view replaces the assumption; a late pending view changes nothing."""
+    state = cluster_of(a_node("n0").gpus(8), a_pod("p").gpus(2))
+    state.assume("uid-p", "n0")
+    assert state.set_pod(a_pod("p").gpus(2).on("n0").build())
+    assert (gpus(state), state.assumed) == (2, {})
+    assert not state.set_pod(a_pod("p").gpus(2).build())
+    assert state.node_of("uid-p") == "n0"
+
+
+def test_pod_confirmed_elsewhere_moves():
+    """Somebody else bound it to another node."""
+    state = cluster_of(a_node("n0").gpus(8), a_node("n1").gpus(8), a_pod("p").gpus(2))
+    state.assume("uid-p", "n0")
+    state.set_pod(a_pod("p").gpus(2).on("n1").build())
+    assert (gpus(state, "n0"), gpus(state, "n1")) == (0, 2)
+    assert state.validate() == []
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_ended_pod_counts_nothing(phase):
+    """It stays known, as a member of its gang."""
+    state = cluster_of(a_node("n0").gpus(8), a_pod("p").gpus(2).gang("job").on("n0"))
+    state.set_pod(a_pod("p").gpus(2).gang("job").on("n0").phase(phase).build())
+    assert gpus(state) == 0
+    assert state.member_count(next(iter(state._members))) == 1
+    state.remove_pod("uid-p")
+    assert state._members == {}
+    assert state.remove_pod("uid-p") is None
+
+
+def test_terminating_pod_counts():
+    """Until it is gone."""
+    state = cluster_of(a_node("n0").gpus(8), a_pod("p").gpus(2).on("n0").terminating())
+    assert gpus(state) == 2
+    state.remove_pod("uid-p")
+    assert gpus(state) == 0
+
+
+def test_pod_resized_in_place_keeps_its_turn():
+    """Requests change, the order of assignment does not."""
+    state = cluster_of(a_node("n0").gpus(8), *[a_pod(name).cpu(1).on("n0") for name in "abc"])
+    state.set_pod(a_pod("b").cpu(3).on("n0").build())
+    snapshot = state.snapshot()
+    assert list(snapshot.all_rows[0].pods) == ["uid-a", "uid-b", "uid-c"]
+    assert int(snapshot.nodes.requested("cpu")[0]) == 5000
+
+
+def test_node_that_comes_back_has_its_pods():
+    """A node's pods are known whether it is or not."""
+    state = cluster_of(a_pod("p").gpus(2).on("n0"), a_node("n0").gpus(8))
+    assert gpus(state) == 2
+    assert state.remove_node("n0")
+    assert not state.remove_node("n0")
+    assert len(state.snapshot().nodes) == 0
+    state.set_pod(a_pod("q").gpus(1).on("n0").build())
+    state.set_node(a_node("n0").gpus(8).build())
+    assert gpus(state) == 3
+
+
+def test_nominations_follow_the_pod():
+    """From its status, from the engine, and away once it is placed or gone; whoever waits for the room is told."""
+    state = cluster_of(a_node("n0"), a_node("n1"), a_pod("p").priority(1).nominated("n0"), a_pod("q").priority(2))
+    state.nominate("uid-q", "n0")
+    assert [pod.name for pod in state.nominated_on("n0")] == ["q", "p"]
+    state.assume("uid-q", "n1")
+    assert [pod.name for pod in state.nominated_on("n0")] == ["p"]
+    assert state.released == ["n0"]
+    state.released.clear()
+    state.forget("uid-q")
+    state.assume("uid-q", "n0")
+    state.set_pod(a_pod("q").priority(2).on("n0").build())
+    assert state.released == []
+    state.remove_pod("uid-p")
+    assert (state.nominated_nodes(), state.released) == ([], ["n0"])
+
+
+def test_change_of_the_gang_label_moves_a_member():
+    """A pod is a member of the gang that it names now."""
+    state = cluster_of(a_pod("p").gang("a"))
+    state.set_pod(a_pod("p").gang("b").build())
+    assert [key.name for key in state._members] == ["b"]
+    assert state.validate() == []
+
+
+def test_equal_objects_change_nothing():
+    """A heartbeat costs no generation."""
+    state = cluster_of(a_node("n0"), a_pod("p").on("n0"))
+    generation = state.generation
+    state.set_node(a_node("n0").build())
+    assert not state.set_pod(a_pod("p").on("n0").build())
+    assert state.generation == generation
+
+
+def columns(snapshot):
+    """Return all columns of a snapshot that plugins can ask for, as lists."""
+    nodes = snapshot.nodes
+    found = {"names": nodes.names, "pods": nodes.pod_counts().tolist(), "lowest": nodes.lowest_priority().tolist()}
+    for resource in ("cpu", "memory", GPU):
+        found[resource] = nodes.requested(resource).tolist()
+        found[f"scored {resource}"] = nodes.scored_usage(resource).tolist()
+        found[f"offered {resource}"] = nodes.allocatable(resource).tolist()
+        for priority in (0, 5, 50):
+            found[f"below {priority} {resource}"] = nodes.requested_below(priority, resource).tolist()
+    found["order"] = [list(row.pods) for row in snapshot.all_rows]
+    return found
+
+
+def rebuilt(state):
+    """Return the columns of a state made from scratch."""
+    fresh = ClusterState()
+    for node in state.nodes.values():
+        fresh.set_node(node)
+    for row in state._rows.values():
+        for pod in row.pods.values():
+            fresh.set_pod(msgspec.structs.replace(pod, node_name=row.node.name))
+    return columns(fresh.snapshot())
+
+
+def test_snapshot_follows_every_change():
+    """Refreshed by what changed, it equals one that is built from scratch, column by column."""
+    state = cluster_of(*[a_node(f"n{k}").gpus(8) for k in range(4)])
+    columns(state.snapshot())
+    steps = [
+        lambda: state.set_pod(a_pod("a").gpus(2).cpu(1).priority(7).on("n1").build()),
+        lambda: state.set_pod(a_pod("b").gpus(1).on("n1").build()),
+        lambda: state.set_pod(a_pod("c").gpus(4).build()),
+        lambda: state.assume("uid-c", "n3"),
+        lambda: state.set_node(a_node("n1").gpus(4).build()),
+        lambda: state.set_node(a_node("m").gpus(4).build()),
+        lambda: state.forget("uid-c"),
+        lambda: state.remove_node("n0"),
+        lambda: state.set_pod(a_pod("a").gpus(2).cpu(1).priority(7).on("n1").terminating().build()),
+        lambda: state.remove_pod("uid-b"),
+        lambda: state.set_node(a_node("n0").gpus(1).build()),
+    ]
+    for step in steps:
+        step()
+        assert columns(state.snapshot()) == rebuilt(state)
+
+
+def test_snapshot_is_not_the_live_state():
+    """What happens after it was taken does not show."""
+    state = cluster_of(a_node("n0").gpus(8))
+    snapshot = state.snapshot()
+    state.set_pod(a_pod("p").gpus(2).on("n0").build())
+    assert int(snapshot.nodes.requested(GPU)[0]) == 0
+    assert snapshot.view("n0").pods == []
+
+
+def test_removals_undone_in_any_order_are_exact():
+    """Also with pods placed in between: the pods are back in their old order, the guests gone."""
+    state = cluster_of(
+        a_node("n0").gpus(8), *[a_pod(name).gpus(1).priority(k).on("n0") for k, name in enumerate("abcd")]
+    )
+    snapshot = state.snapshot()
+    before = columns(snapshot)
+    for order in ([0, 1, 2], [2, 1, 0], [1, 0, 2], [2, 0, 1]):
+        undo = [snapshot.remove(f"uid-{name}", 0) for name in "abc"]
+        guest = snapshot.place(a_pod("guest").gpus(3).build(), 0)
+        again = snapshot.remove("uid-d", 0)
+        for index in order:
+            undo[index]()
+        again()
+        guest()
+        assert columns(snapshot) == before
+
+
+def test_lowest_priority_of_an_empty_node_is_above_all():
+    """So that nobody is looked for there."""
+    state = cluster_of(a_node("n0"), a_node("n1"), a_pod("p").priority(-5).on("n1"))
+    assert state.snapshot().nodes.lowest_priority().tolist() == [NO_PRIORITY, -5]
+
+
+def test_changed_rows_are_listed_until_the_list_starts_anew():
+    """Who reads the list sees each change once; what-ifs that were undone can be struck off."""
+    state = cluster_of(a_node("n0"), a_node("n1"))
+    snapshot = state.snapshot()
+    epoch, mark = snapshot.epoch, snapshot.mark()
+    undo = snapshot.place(a_pod("p").build(), 1)
+    assert snapshot.changed_rows == [1]
+    undo()
+    snapshot.is_as_at(mark)
+    assert snapshot.changed_rows == []
+    state.set_pod(a_pod("q").on("n0").build())
+    state.snapshot()
+    assert (snapshot.changed_rows, snapshot.epoch) == ([0], epoch)
+    state.set_node(a_node("n2").build())
+    state.snapshot()
+    assert (snapshot.changed_rows, snapshot.epoch) == ([], epoch + 1)
+    assert np.array_equal(snapshot.nodes.rows, [0, 1, 2])
