@@ -72,6 +72,8 @@ def main() -> int:
     options.add_argument("--config", type=Path, help="keys that replace those of manifests/config.yaml")
     options.add_argument("--without-scheduler", action="store_true", help="run no scheduler: you start it yourself")
     chosen = options.parse_args()
+    if chosen.config is not None and not chosen.config.is_file():
+        options.error(f"--config: there is no file {chosen.config}")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # Both signals are a KeyboardInterrupt from here on.
     try:
         with ControlPlane(controller_manager=True, kwok=True) as cluster, ExitStack() as cleanup:

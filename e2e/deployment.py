@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from e2e.controlplane.client import ApiError
 from e2e.controlplane.cluster import ControlPlane
 from e2e.controlplane.process import Process, free_ports
 from e2e.waiting import wait_until
@@ -27,7 +28,15 @@ TOKEN_SECONDS = 24 * 3600
 def apply_crds(plane: ControlPlane) -> None:
     """Installs the CRDs and waits until they are served."""
     plane.kubectl("apply", "--server-side", "-k", str(ROOT / "crds"))
-    plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd/podgroups.scheduling.ai-scheduler.io")
+    wait_until(lambda: _is_served(plane), what="the PodGroup API to be served")
+
+
+def _is_served(plane: ControlPlane) -> bool:
+    try:
+        plane.request("GET", "/apis/scheduling.ai-scheduler.io/v1alpha1/podgroups")
+    except ApiError:
+        return False
+    return True
 
 
 def apply_manifests(plane: ControlPlane) -> None:
@@ -64,8 +73,9 @@ class Replica:
         self._command = [*self._argv(), "--kubeconfig", str(kubeconfig), "--log-level", "debug"]
         self.log = self.folder / "log"
         self.log.unlink(missing_ok=True)
+        path = os.pathsep.join(filter(None, [str(PLUGINS), os.environ.get("PYTHONPATH", "")]))
         self.process = Process(
-            name, self._command, self.log, {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": str(PLUGINS)}, ROOT
+            name, self._command, self.log, {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": path}, ROOT
         )
 
     def wait_ready(self) -> "Replica":

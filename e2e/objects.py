@@ -116,6 +116,21 @@ class World:
             self.pod(name, gang=gang, gpus=gpus, **more)
         return names
 
+    def job(self, name: str, count: int, **more: Any) -> None:
+        """Makes an Indexed Job whose evicted pods do not count as failures."""
+        template = pod(name, self.pool, **more)
+        template["spec"]["restartPolicy"] = "Never"
+        ignored = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
+        spec = {
+            "parallelism": count,
+            "completions": count,
+            "completionMode": "Indexed",
+            "podFailurePolicy": {"rules": [ignored]},
+            "template": {"metadata": {"labels": template["metadata"]["labels"]}, "spec": template["spec"]},
+        }
+        body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
+        self.plane.request("POST", f"/apis/batch/v1/namespaces/{self.namespace}/jobs", body)
+
     def group(self, name: str, minimum: int, **spec: Any) -> None:
         """Makes a PodGroup."""
         path = f"/apis/{GROUP}/v1alpha1/namespaces/{self.namespace}/podgroups"

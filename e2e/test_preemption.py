@@ -62,6 +62,22 @@ def test_gang_that_would_not_fit_anyway_evicts_nobody(world: World) -> None:
     assert world.placed() == before
 
 
+def test_job_whose_gang_is_evicted_makes_its_pods_anew(world: World) -> None:
+    """The pods of a Job with a failure policy go, its new ones wait as a gang, and run when there is room again."""
+    world.nodes(2)
+    low, high = world.priority("low", 10), world.priority("high", 1000)
+    world.group("job", 2)
+    world.job("job", 2, gpus=8, gang="job", priorityClassName=low)
+    wait_until(lambda: len(world.placed()) == 2, what="the gang")
+    before = set(world.placed())
+    world.pod("urgent", gpus=8, priorityClassName=high)
+    world.wait_placed("urgent")
+    wait_until(lambda: set(world.placed()) == {"urgent"}, what=lambda: f"the gang to go; placed are {world.placed()}")
+    world.delete_pod("urgent")
+    wait_until(lambda: len(world.placed()) == 2, what=lambda: f"the new pods; placed are {world.placed()}")
+    assert not before & set(world.placed())
+
+
 def test_gang_is_a_victim_as_a_whole(world: World) -> None:
     """A pod that takes one node from a gang at its minimum ends the whole gang."""
     world.nodes(2)

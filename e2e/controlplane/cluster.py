@@ -40,6 +40,10 @@ WITHOUT_DRA_V1: Mapping[str, bool] = {"resource.k8s.io/v1": False}
 """An API server that serves no `resource.k8s.io/v1`, like those before Kubernetes 1.34."""
 
 
+#: kwok sends no heartbeats here; with the usual 50 s the node controller would take its nodes for dead again and again.
+PLAYED_NODES_LIVE = "24h"
+
+
 class ControlPlane:
     """A running control plane; a context manager. Start and stop it from one thread that stays alive.
 
@@ -284,6 +288,7 @@ class ControlPlane:
             "root-ca-file": self.folder / "certificates" / "apiserver.crt",
             "leader-elect": "false",
             "secure-port": "0",
+            "node-monitor-grace-period": PLAYED_NODES_LIVE,
             **self._switches(),
         }
         return [f"--{name}={value}" for name, value in flags.items()]

@@ -115,10 +115,10 @@ def _waited(record: WorkloadRecord, now: float) -> float:
 def _phase(record: WorkloadRecord) -> str:
     if record.failure:
         return "Failed"
+    if record.is_running:
+        return "Running"
     if record.waiting:
         return "Pending"
-    if record.placed:
-        return "Running"
     return "Succeeded" if record.started is not None else "Pending"
 
 

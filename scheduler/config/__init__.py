@@ -22,8 +22,10 @@ from .model import (
 )
 from .problems import Problem, ProblemsError, allowed_values, problems_of
 from .reading import ConfigurationError, default, load, parse, to_yaml, unhonoured
+from .upstream import ABSENT_PLUGINS, without_absent
 
 __all__ = [
+    "ABSENT_PLUGINS",
     "API_VERSION",
     "DEFAULT_SCHEDULER_NAME",
     "KIND",
@@ -53,4 +55,5 @@ __all__ = [
     "problems_of",
     "to_yaml",
     "unhonoured",
+    "without_absent",
 ]

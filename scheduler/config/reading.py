@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from .model import API_VERSION, KIND, NOT_HONOURED, SchedulerConfiguration
 from .problems import Problem, problems_of
+from .upstream import absent_uses
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
@@ -77,7 +78,7 @@ def parse(text: str, source: str = "the configuration") -> SchedulerConfiguratio
 
 def unhonoured(configuration: SchedulerConfiguration) -> list[str]:
     """Return "path: why" for each key that was set, is accepted, and has no effect."""
-    return [str(problem) for problem in _without_effect(configuration, "")]
+    return [str(problem) for problem in (*_without_effect(configuration, ""), *absent_uses(configuration))]
 
 
 def to_yaml(configuration: SchedulerConfiguration) -> str:

@@ -8,7 +8,7 @@ are feasible now.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -74,8 +74,9 @@ class Candidate:
         """Serve another attempt: look again at rows where room was kept for others, or is now."""
         self.pod = pod
         former, self._nominated = self._nominated, nominated
-        rows = dict.fromkeys((*former, *nominated))
-        self._noted.update({row: None for row in rows if former.get(row) != nominated.get(row)})
+        if former or nominated:
+            rows = dict.fromkeys((*former, *nominated))
+            self._noted.update({row: None for row in rows if former.get(row) != nominated.get(row)})
         if ties is not self._ties:
             self._ties = ties
             self._is_scored = False
@@ -98,21 +99,30 @@ class Candidate:
     def best(self, allowed: Bools | None = None) -> int | None:
         """Return the feasible row with the highest total, ties at the fixed rule; None if there is none."""
         self.sync()
-        feasible = self._feasible if allowed is None else self._feasible & allowed
-        if not feasible.any():
-            return None
-        self._score()
-        return int(np.where(feasible, self._keys, -1).argmax())
-
-    def totals(self) -> Ints:
-        """Return the weighted totals, shape (rows,); -1 where not feasible, or not scored as nobody needed it."""
         if not self._is_scored:
-            return np.full(len(self._feasible), -1, dtype=np.int64)
-        return np.where(self._feasible, self._keys >> _TIE_BITS, -1)
+            if not self._feasible.any():
+                return None
+            self._score()
+        keys = self._keys if allowed is None else np.where(allowed, self._keys, -1)
+        row = int(keys.argmax()) if len(keys) else -1
+        return row if row >= 0 and keys[row] >= 0 else None
 
-    def scores_at(self, row: int) -> dict[str, int]:
-        """Return each plugin's normalised score of a feasible row."""
-        return {part.plugin.NAME: int(self._normal[i][row]) for i, part in enumerate(self.parts)}
+    def best_rows(self, count: int) -> list[tuple[int, int]]:
+        """Return the best rows with their weighted totals; none if nobody needed scores."""
+        keys, found = self._keys.copy() if self._is_scored else _NONE, []
+        for _ in range(min(count, len(keys))):
+            row = int(keys.argmax())
+            if keys[row] < 0:
+                break
+            found.append((row, int(keys[row]) >> _TIE_BITS))
+            keys[row] = -1
+        return found
+
+    def scores_of(self, rows: Sequence[int]) -> list[dict[str, int]]:
+        """Return each plugin's normalised scores of some feasible rows."""
+        names = [part.plugin.NAME for part in self.parts]
+        columns = [normal[list(rows)].tolist() for normal in self._normal]
+        return [dict(zip(names, scores, strict=True)) for scores in zip(*columns, strict=True)]
 
     def status_at(self, row: int) -> Status | None:
         """Return why a row is not feasible; None if it is."""
@@ -195,6 +205,7 @@ class Candidate:
         if self._nominated:
             self._respect_nominated([row for row in rows.tolist() if self._feasible[row] and row in self._nominated])
         if self._is_scored:
+            self._keys[rows] = -1
             self._score_again(
                 rows[self._feasible[rows]], is_set_changed=not np.array_equal(former, self._feasible[rows])
             )
@@ -220,17 +231,23 @@ class Candidate:
         """Run PreScore and Score over the feasible rows, unless that was done."""
         if self._is_scored:
             return
-        rows, size = np.flatnonzero(self._feasible), len(self._feasible)
-        nodes = self._snapshot.nodes.select(rows)
+        size = len(self._feasible)
+        rows: Any = slice(None)
+        nodes = self._snapshot.nodes
+        if not self._feasible.all():
+            rows = np.flatnonzero(self._feasible)
+            nodes = nodes.select(rows)
         self.parts = self._runtime.pre_score(self.state, self.pod, nodes)
         self._raw, self._normal = [], []
         for part in self.parts:
             raw = np.full(size, _UNKNOWN, dtype=np.int64)
             raw[rows] = scores = self._runtime.raw_scores(part, self.state, self.pod, nodes)
-            self._raw.append(raw)
-            self._normal.append(raw if part.normalize is None else np.zeros(size, dtype=np.int64))
+            normal = raw
             if part.normalize is not None:
-                self._normal[-1][rows] = self._runtime.normalized(part, self.state, self.pod, scores)
+                normal = np.zeros(size, dtype=np.int64)
+                normal[rows] = self._runtime.normalized(part, self.state, self.pod, scores)
+            self._raw.append(raw)
+            self._normal.append(normal)
         self._sum()
         self._is_scored = True
 
@@ -253,6 +270,8 @@ class Candidate:
         if is_whole_changed:
             self._sum()
             return
+        if not len(rows):
+            return
         totals = np.zeros(len(rows), dtype=np.int64)
         for part, normal in zip(self.parts, self._normal, strict=True):
             totals += normal[rows] * part.weight
@@ -261,8 +280,10 @@ class Candidate:
     def _sum(self) -> None:
         totals = np.zeros(len(self._feasible), dtype=np.int64)
         for part, normal in zip(self.parts, self._normal, strict=True):
-            totals += normal * part.weight
-        self._keys = (totals << _TIE_BITS) + self._ties
+            totals += normal if part.weight == 1 else normal * part.weight
+        totals <<= _TIE_BITS
+        totals += self._ties
+        self._keys = np.where(self._feasible, totals, -1)
 
     def _wanted(self) -> Bools:
         """Return the rows that PreFilter did not narrow away."""

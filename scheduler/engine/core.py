@@ -125,6 +125,7 @@ class Core:
         """Put a pending pod of ours into its workload; it is looked at when everything has come in."""
         workload, left = self.workloads.add(pod, self.runtimes[pod.scheduler_name].pre_enqueue(pod), now)
         self.stale[workload.key] = None
+        self.reporter.unchecked(workload, pod)
         if left is not None:
             self._left(left)
 

@@ -129,14 +129,15 @@ class Cycle:
             return None
         nodes, needed = self._snapshot.nodes, self._workload.needed
         now = ever = 0
-        for candidate in self._placer.candidates:
-            wanted = self._placer.count(candidate)
-            now += min(wanted, int(places(candidate.asks, nodes, candidate.feasible).sum()))
+        kinds = self._kinds()
+        for wanted, kind in kinds:
+            anywhere = np.logical_or.reduce([c.feasible for c in kind])
+            now += min(wanted, int(places(kind[0].asks, nodes, anywhere).sum()))
         if now >= needed:
             return None
-        for candidate in self._placer.candidates:
-            wanted = self._placer.count(candidate)
-            ever += min(wanted, int(places(candidate.asks, nodes, candidate.curable(), is_empty=True).sum()))
+        for wanted, kind in kinds:
+            anywhere = np.logical_or.reduce([c.curable() for c in kind])
+            ever += min(wanted, int(places(kind[0].asks, nodes, anywhere, is_empty=True).sum()))
         numbers = (("needed", needed), ("now", now), ("ever", ever))
         if ever < needed:
             return Status.unresolvable(
@@ -145,6 +146,14 @@ class Cycle:
         return Status.unschedulable(
             Reason("NoRoom", gang_message(self._workload, numbers), _NO_ROOM_CURES, Kind.NOT_NOW, numbers)
         )
+
+    def _kinds(self) -> list[tuple[int, list[Candidate]]]:
+        """Return the candidates by what they ask for, with how many pods they are: equal ones compete for the same places."""
+        kinds: dict[tuple[tuple[str, int], ...] | None, list[Candidate]] = {}
+        for candidate in self._placer.candidates:
+            key = None if candidate.asks is None else tuple(sorted(candidate.asks.items()))
+            kinds.setdefault(key, []).append(candidate)
+        return [(sum(self._placer.count(c) for c in kind), kind) for kind in kinds.values()]
 
     def _lack(self, reachable: int) -> Lack | None:
         """Return how many places a gang lacks, beyond those it has or could have by evictions."""

@@ -207,11 +207,11 @@ class Engine:
         for key, status in core.reporter.due_waits(now):
             workload = core.workloads.get(key)
             if workload is not None:
-                core.reporter.gated(workload.ordered(), status)
+                core.reporter.gated(workload, workload.ordered(), status)
                 continue
             for flight in core.flights.open():
                 if flight_key(flight) == key and flight.phase == "permit":
-                    core.reporter.gated([seat.pod for seat in flight.seats.values()], status)
+                    core.reporter.gated(flight.workload, [seat.pod for seat in flight.seats.values()], status)
         for gang_key in core.reporter.due_gangs(now):
             self._write_gang(gang_key)
 

@@ -68,6 +68,8 @@ class Entry:
     cured_by: dict[Change, None] = field(default_factory=dict)
     #: It changed while it was in flight: whatever comes of the attempt, it is worth another one.
     is_stale: bool = False
+    #: Bits of the events that may concern it now.
+    listens_to: int = 0
     #: Heap items of former states are recognised by an older number.
     version: int = 0
 
@@ -95,7 +97,10 @@ class WorkQueue:
         self._entries: dict[str, Entry] = {}
         self._active: list[tuple[tuple[Any, ...], str, int]] = []
         self._timed: list[tuple[float, tuple[Any, ...], str, int]] = []
-        self._listening: dict[ClusterEvent, dict[str, None]] = {}
+        #: Bit of a ClusterEvent to the workloads that it may concern.
+        self._listening: dict[int, dict[str, None]] = {int(event): {} for event in ClusterEvent}
+        #: The one workload that is being tried.
+        self._tried: Entry | None = None
         self._versions = 0
 
     def __len__(self) -> int:
@@ -140,6 +145,8 @@ class WorkQueue:
         if entry is not None:
             self._unlist(entry)
             entry.version = 0
+            if self._tried is entry:
+                self._tried = None
 
     def pop(self, now: float, could_cure: Callable[[Entry, Change], bool]) -> Entry | None:
         """Return the next workload to try, which is in flight from then on.
@@ -159,6 +166,7 @@ class WorkQueue:
             self._move(entry, QueueState.IN_FLIGHT, now)
             entry.missed.clear()
             entry.is_stale = False
+            self._tried = entry
             return entry
         return None
 
@@ -166,8 +174,8 @@ class WorkQueue:
         """End an attempt; whoever concludes it says next what becomes of the workload. False if that left meanwhile."""
         if self._entries.get(entry.workload.key) is not entry:
             return False
-        self._unlist(entry)
         entry.state = QueueState.UNSCHEDULABLE
+        self._tried = None
         return True
 
     def has_active(self, now: float) -> bool:
@@ -232,14 +240,14 @@ class WorkQueue:
         Without `rests` a cured workload skips its backoff: room that came free is not left to sleep. O(workloads whose
         stated reasons name the event).
         """
-        keys = [key for event in ClusterEvent if event & change.event for key in self._listening.get(event, ())]
-        gated = []
+        happened, gated = int(change.event), []
+        keys = [key for event, listening in self._listening.items() if event & happened for key in listening]
+        if self._tried is not None:
+            self._tried.missed[change] = None
         for key in dict.fromkeys(keys):
             entry = self._entries[key]
             if entry.state is QueueState.GATED:
                 gated.append(key)
-            elif entry.state is QueueState.IN_FLIGHT:
-                entry.missed[change] = None
             elif entry.state is QueueState.ACTIVE:
                 entry.cured_by[change] = None
             elif could_cure(entry, change):
@@ -300,21 +308,22 @@ class WorkQueue:
                 self._listen(entry, entry.cures)
             case QueueState.GATED:
                 self._listen(entry, entry.cures)
-            case QueueState.IN_FLIGHT:
-                self._listen(entry, ClusterEvent.ANY)
 
     def _sleep(self, entry: Entry, until: float) -> None:
         entry.until = until
         heapq.heappush(self._timed, (until, entry.sort_key, entry.workload.key, entry.version))
 
     def _listen(self, entry: Entry, events: ClusterEvent) -> None:
-        for event in ClusterEvent:
-            if event & events:
-                self._listening.setdefault(event, {})[entry.workload.key] = None
+        entry.listens_to, key = int(events), entry.workload.key
+        for event, listening in self._listening.items():
+            if event & entry.listens_to:
+                listening[key] = None
 
     def _unlist(self, entry: Entry) -> None:
-        for keys in self._listening.values():
-            keys.pop(entry.workload.key, None)
+        if entry.listens_to:
+            for listening in self._listening.values():
+                listening.pop(entry.workload.key, None)
+            entry.listens_to = 0
 
 
 def _cures(status: Status | None) -> ClusterEvent:

@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from .decision import Decision, PlacedPod, VictimPod
 
 if TYPE_CHECKING:
@@ -102,14 +100,7 @@ def record(workload: Workload, placer: Placer, outcome: Outcome) -> Facts:
 
 def _best_scores(shown: Candidate, placer: Placer) -> tuple[dict[str, int], dict[str, dict[str, int]]]:
     """Return the totals of the best nodes, and what each plugin gave, if scores were needed at all."""
-    totals = shown.totals()
-    count = min(SHOWN_NODES, len(totals))
-    if not count:
-        return {}, {}
-    best = np.argpartition(-totals, count - 1)[:count]
-    rows = sorted((row for row in best.tolist() if totals[row] >= 0), key=lambda row: (-totals[row], row))
-    names = {row: placer.snapshot.all_rows[row].node.name for row in rows}
-    return (
-        {names[row]: int(totals[row]) for row in rows},
-        {names[row]: shown.scores_at(row) for row in rows},
-    )
+    best = shown.best_rows(SHOWN_NODES)
+    names = [placer.snapshot.all_rows[row].node.name for row, _ in best]
+    scores = {name: total for name, (_, total) in zip(names, best, strict=True)}
+    return scores, dict(zip(names, shown.scores_of([row for row, _ in best]), strict=True)) if best else {}

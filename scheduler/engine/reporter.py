@@ -25,6 +25,8 @@ WAIT_BEFORE_WRITING = 2.0
 GANG_STATUS_DELAY = 0.5
 #: Longer sentences are cut: conditions are bounded to 32 KiB, events to 1 KiB.
 _LONGEST_MESSAGE = 1000
+#: Waits that somebody has to do something about, or may wonder about, and the type of their events.
+_EVENT_TYPES = {"MissingPodGroup": "Warning", "InvalidPodGroup": "Warning", "WaitingForMembers": "Normal"}
 _API_VERSIONS = {"ai-scheduler": "scheduling.ai-scheduler.io/v1alpha1", "coscheduling": "scheduling.x-k8s.io/v1alpha1"}
 
 
@@ -37,6 +39,8 @@ class Reporter:
         self.effects: list[Effect] = []
         self._said: dict[str, tuple[str, ...]] = {}
         self._said_of_workload: dict[str, tuple[str, ...]] = {}
+        self._waits_said: dict[str, str] = {}
+        self._unchecked_said: set[str] = set()
         #: Workload key → when its wait is to be written.
         self._waits: dict[str, tuple[float, Status]] = {}
         #: Gang → when its status is to be written; and what was written last.
@@ -44,7 +48,7 @@ class Reporter:
         self._gangs_written: dict[GangKey, SetGangStatus] = {}
 
     def refused(self, workload: Workload, pods: Iterable[Pod], status: Status, controller: str) -> None:
-        """Write that pods found no place, once per reason, and one event for the whole workload."""
+        """Write that pods found no place, once per reason: a condition each, events at the group and at one pod."""
         self._waits.pop(workload.key, None)
         reason = "SchedulerError" if status.code is Code.ERROR else "Unschedulable"
         first = status.reasons[0].text if status.reasons else status.message
@@ -54,8 +58,7 @@ class Reporter:
             self._condition(pod, codes, reason, first)
         if self._said_of_workload.get(workload.key) != codes:
             self._said_of_workload[workload.key] = codes
-            about = gang_ref(workload.gang) if workload.gang else pod_ref(pods[0]) if pods else None
-            if about is not None:
+            for about in refs(workload, pods):
                 self.event(about, "Warning", "FailedScheduling", "Scheduling", first, controller)
 
     def waits(self, key: str, status: Status, now: float) -> None:
@@ -75,6 +78,15 @@ class Reporter:
         """Forget what was written about a workload."""
         self._waits.pop(key, None)
         self._said_of_workload.pop(key, None)
+        self._waits_said.pop(key, None)
+        self._unchecked_said.discard(key)
+
+    def unchecked(self, workload: Workload, pod: Pod) -> None:
+        """Say, once per workload, which of a pod's constraints nobody looks at here."""
+        if pod.unchecked and workload.key not in self._unchecked_said:
+            self._unchecked_said.add(workload.key)
+            note = f"placed without a look at {', '.join(pod.unchecked)}: this scheduler does not know such constraints yet"
+            self.event(pod_ref(pod), "Warning", "ConstraintsNotChecked", "Scheduling", note, pod.scheduler_name)
 
     def due_waits(self, now: float) -> list[tuple[str, Status]]:
         """Return the workloads whose wait is to be written now; they are not returned again."""
@@ -83,8 +95,14 @@ class Reporter:
             del self._waits[key]
         return due
 
-    def gated(self, pods: Iterable[Pod], status: Status) -> None:
-        """Write that pods wait for something other than room."""
+    def gated(self, workload: Workload, pods: Iterable[Pod], status: Status) -> None:
+        """Write that pods wait for something other than room; what is amiss with a group also as events."""
+        pods = list(pods)
+        code = status.reasons[0].code if status.reasons else ""
+        if code in _EVENT_TYPES and self._waits_said.get(workload.key) != code:
+            self._waits_said[workload.key] = code
+            for about in refs(workload, pods):
+                self.event(about, _EVENT_TYPES[code], code, "Scheduling", status.message, pods[0].scheduler_name)
         for pod in pods:
             self._condition(
                 pod, ("SchedulingGated", *sorted({r.code for r in status.reasons})), "SchedulingGated", status.message
@@ -152,6 +170,12 @@ class Reporter:
         if known is not None and (known.status, known.reason, known.message) == ("False", reason, message):
             return
         self.effects.append(SetPodScheduled(pod_key(pod), reason, message))
+
+
+def refs(workload: Workload, pods: list[Pod]) -> list[ObjectRef]:
+    """Return where people look for events about a workload: its group, if there is one, and its first pod."""
+    group = [gang_ref(workload.gang)] if workload.gang else []
+    return group + [pod_ref(pod) for pod in pods[:1]]
 
 
 def pod_key(pod: Pod) -> PodRef:

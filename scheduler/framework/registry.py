@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from scheduler.config import problems_of
+from scheduler.config import problems_of, without_absent
 
+from .contract import mistakes
 from .plugin import Plugin
 
 if TYPE_CHECKING:
@@ -104,11 +105,14 @@ class Registry:
             raise KeyError(f"plugin {name!r} is unknown; allowed are {allowed}, entry points and package.module:Class")
         if not (isinstance(found, type) and issubclass(found, Plugin)):
             raise KeyError(f"plugin {name!r} is no subclass of scheduler.Plugin")
+        if wrong := list(mistakes(found)):
+            raise KeyError(f"plugin {name!r}: {'; '.join(wrong)}")
         return found
 
     def resolve(self, profile: Profile, handle: Handle, path: str = "profiles[0]") -> ResolvedProfile:
         """Make all plugins of a profile; raises RegistryError with every problem and its path."""
         problems: list[str] = []
+        profile = without_absent(profile)
         base = self._bases[profile.base]
         order = _merge_multi_point(base, profile.plugins.multi_point)
         classes: dict[str, type[Plugin]] = {}

@@ -276,7 +276,7 @@ def _verdicts(plugin: Plugin, method: Callable[..., Any], state: CycleState, pod
 
 
 def _in_range(part: ScorePart, point: str, scores: Ints) -> Ints:
-    if len(scores) and (scores.min() < 0 or scores.max() > MAX_NODE_SCORE):
+    if len(scores) and scores.astype(np.int64, copy=False).view(np.uint64).max() > MAX_NODE_SCORE:  # below 0 is huge
         raise PluginError(part.plugin.NAME, point, f"a score lies outside 0 to {MAX_NODE_SCORE}")
     return scores
 
@@ -295,7 +295,14 @@ def _wide_filter(plugin: Plugin) -> Callable[..., Verdicts]:
     if (wide := getattr(plugin, "filter_all", None)) is not None:
         return wide  # type: ignore[no-any-return]
     narrow = plugin.filter  # type: ignore[attr-defined]
-    return lambda state, pod, nodes: Verdicts.from_statuses([narrow(state, pod, node) for node in nodes])
+
+    def looped(state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts:
+        answers = [narrow(state, pod, node) for node in nodes]
+        if (odd := next((a for a in answers if a is not None and not isinstance(a, Status)), None)) is not None:
+            raise PluginError(plugin.NAME, "Filter", f"filter answered {odd!r}; allowed are None and a Status")
+        return Verdicts.from_statuses(answers)
+
+    return looped
 
 
 def _wide_score(plugin: Plugin) -> Callable[..., Ints]:
@@ -303,7 +310,14 @@ def _wide_score(plugin: Plugin) -> Callable[..., Ints]:
     if (wide := getattr(plugin, "score_all", None)) is not None:
         return wide  # type: ignore[no-any-return]
     narrow = plugin.score  # type: ignore[attr-defined]
-    return lambda state, pod, nodes: np.array([narrow(state, pod, node) for node in nodes], dtype=np.int64)
+
+    def looped(state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
+        answers = [narrow(state, pod, node) for node in nodes]
+        if (odd := next((a for a in answers if not isinstance(a, int | np.integer)), None)) is not None:
+            raise PluginError(plugin.NAME, "Score", f"score answered {odd!r}; allowed are whole numbers from 0 to 100")
+        return np.array(answers, dtype=np.int64)
+
+    return looped
 
 
 def _looks_at_nodes(plugin: Plugin) -> bool:

@@ -115,10 +115,24 @@ class NodeAffinity(ApiStruct, frozen=True):
     preferred_during_scheduling_ignored_during_execution: list[PreferredSchedulingTerm] | None = None
 
 
+class PodAffinity(ApiStruct, frozen=True):
+    """Affinity to pods; only that it is required is read so far."""
+
+    required_during_scheduling_ignored_during_execution: list[Any] | None = None
+
+
 class Affinity(ApiStruct, frozen=True):
     """The affinities that are read."""
 
     node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class SpreadConstraint(ApiStruct, frozen=True):
+    """A topology spread constraint; only whether it is a hard one is read so far."""
+
+    when_unsatisfiable: str = ""
 
 
 class Toleration(ApiStruct, frozen=True):
@@ -158,10 +172,12 @@ class ImageVolume(ApiStruct, frozen=True):
 
 
 class Volume(ApiStruct, frozen=True):
-    """A volume; only images are read so far."""
+    """A volume; images are read, and that there is a claim."""
 
     name: str = ""
     image: ImageVolume | None = None
+    persistent_volume_claim: Any | None = None
+    ephemeral: Any | None = None
 
 
 class PodSpec(ApiStruct, frozen=True):
@@ -182,6 +198,8 @@ class PodSpec(ApiStruct, frozen=True):
     tolerations: list[Toleration] | None = None
     scheduling_gates: list[SchedulingGate] | None = None
     scheduling_group: SchedulingGroup | None = None
+    topology_spread_constraints: list[SpreadConstraint] | None = None
+    resource_claims: list[Any] | None = None
     termination_grace_period_seconds: int | None = None
     host_network: bool = False
 

@@ -62,6 +62,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     node_affinity: NodeAffinity | None = None
     tolerations: tuple[Toleration, ...] = ()
     gates: tuple[str, ...] = ()
+    #: Hard constraints that no plugin looks at yet, by the field where they stand; empty for assigned pods.
+    unchecked: tuple[str, ...] = ()
     #: Images of all containers and image volumes, in order, with repetitions.
     images: tuple[str, ...] = ()
     #: Equal for pods with equal scheduling-relevant spec; empty for assigned pods.
@@ -133,8 +135,28 @@ def pod_from_api(api: ApiPod) -> Pod:
         tolerations=tolerations,
         gates=tuple([gate.name for gate in spec.scheduling_gates]) if spec.scheduling_gates else (),
         images=images,
+        unchecked=() if spec.node_name else _unchecked(spec),
         shape=shape,
     )
+
+
+def _unchecked(spec: PodSpec) -> tuple[str, ...]:
+    """Return the hard constraints that are not looked at: inter-pod affinity, spread, volume and resource claims."""
+    found = []
+    if spec.affinity is not None:
+        for field, affinity in (
+            ("podAffinity", spec.affinity.pod_affinity),
+            ("podAntiAffinity", spec.affinity.pod_anti_affinity),
+        ):
+            if affinity is not None and affinity.required_during_scheduling_ignored_during_execution:
+                found.append(f"spec.affinity.{field}")
+    if any(c.when_unsatisfiable == "DoNotSchedule" for c in spec.topology_spread_constraints or ()):
+        found.append("spec.topologySpreadConstraints")
+    if any(v.persistent_volume_claim or v.ephemeral for v in spec.volumes or ()):
+        found.append("spec.volumes (claims)")
+    if spec.resource_claims:
+        found.append("spec.resourceClaims")
+    return tuple(found)
 
 
 def shape_of(pod: Pod) -> bytes:

@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from .occupancy import OTHERS, Stay, busiest_moment, owner_at, runs_of, stays_by_gpu, waits_of
+from .report import size_text
 from .svg import drawing, element, label, tip
 from .words import count, duration, natural, percent
 
@@ -113,7 +114,7 @@ def _row(workload: WorkloadOutcome, colour: str, scale: Scale, turn: int, end: f
 
 def _told(workload: WorkloadOutcome) -> str:
     """Return what resting on a row tells."""
-    lines = [f"{workload.key}: {workload.phase}", f"{workload.kind}, {count(workload.needed, 'pod')} at once"]
+    lines = [f"{workload.key}: {workload.phase}", size_text(workload.kind, workload.needed)]
     if workload.wait_seconds is not None:
         lines.append(f"waited {duration(workload.wait_seconds)}")
     if workload.evicted:

@@ -95,17 +95,18 @@ class _Ending:
             code=code,
             reason=reason,
             pods=tuple(lives),
+            waiting_gpus=sum(asked),
+            waiting_since=min((life.created - self._start for life in record.waiting), default=None),
         )
 
     def _verdict(self, record: WorkloadRecord) -> tuple[str, str, str]:
         """Return phase, code and sentence of a workload at the end."""
         if record.failure:
             return "Failed", record.failure.partition(":")[0], record.failure
-        waiting, placed = record.waiting, record.placed
-        if waiting or (placed and record.started is None):
-            return ("Running" if placed and record.started is not None else "Pending"), *self._why(record)
-        if placed:
-            return "Running", "", ""
+        if record.waiting:
+            return ("Running" if record.is_running else "Pending"), *self._why(record)
+        if record.placed:
+            return "Running", *_lack(record)
         if record.controllers and all(controller.ended for controller in record.controllers):
             return "Succeeded", "", ""
         return self._verdict_without_pods(record)
@@ -188,6 +189,7 @@ class _Ending:
                 gpus=gpus_of(pod.requests),
                 preempted_for=self._history.preemptors.get(pod.uid, ""),
                 reason=eviction.message or eviction.reason,
+                of_pods=eviction.of_pods,
             )
 
 
@@ -227,6 +229,15 @@ def _last_lives(record: WorkloadRecord) -> list[PodRecord]:
     now = [life for life in bound if life.ended is None]
     done = [life for life in bound if life.outcome == "Succeeded"]
     return now or done or bound
+
+
+def _lack(record: WorkloadRecord) -> tuple[str, str]:
+    """Return code and sentence of a gang that runs with fewer pods than it needs, as one in a dump may."""
+    placed = len(record.placed)
+    if record.gang is None or record.started is not None or placed >= record.needed:
+        return "", ""
+    there = "1 pod runs" if placed == 1 else f"{placed} pods run"
+    return "BelowMinimum", f"{there} of the {record.needed} that it needs, and it has no others"
 
 
 def _most_gpus(record: WorkloadRecord) -> int:

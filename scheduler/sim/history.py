@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from scheduler.model import gang_key_of
 from scheduler.model.gang import COSCHEDULING_LABEL, GROUP_LABEL
 
+from .happenings import Happenings
 from .outcome import Sample
 from .world import Owner
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from .clock import VirtualClock
     from .cluster import SimPod
+    from .happenings import Happening
     from .workloads import Controller
 
 POD_GROUP = "PodGroup"
@@ -42,6 +44,8 @@ class PodRecord:
     ended: float | None = None
     #: Succeeded, Failed, Evicted or Deleted, once it has ended.
     outcome: str = ""
+    #: The scheduler has asked for its deletion.
+    is_evicted: bool = False
 
     @property
     def is_waiting(self) -> bool:
@@ -52,6 +56,11 @@ class PodRecord:
     def is_placed(self) -> bool:
         """It is bound and has not ended."""
         return self.bound is not None and self.ended is None
+
+    @property
+    def is_up(self) -> bool:
+        """It is placed and may stay."""
+        return self.is_placed and not self.is_evicted
 
 
 @dataclass(slots=True)
@@ -69,6 +78,11 @@ class WorkloadRecord:
     controllers: list[Controller] = field(default_factory=list)
     #: How many of its pods were evicted and have not been bound again.
     missing: int = 0
+    #: No pod of it was left after an eviction, and it has not come back as a whole.
+    was_down: bool = False
+    #: Its start has been told; and of how many pods that ran at once something was told at most.
+    is_told: bool = False
+    most_up: int = 0
     #: Why a controller failed.
     failure: str = ""
     gang: Gang | None = None
@@ -84,9 +98,24 @@ class WorkloadRecord:
         return [record for record in self.pods.values() if record.is_placed]
 
     @property
+    def up(self) -> list[PodRecord]:
+        """Its pods that are placed and may stay."""
+        return [record for record in self.pods.values() if record.is_up]
+
+    @property
+    def covered(self) -> int:
+        """How many of the pods that it needs are placed or have succeeded."""
+        return sum(1 for record in self.pods.values() if record.is_up or record.outcome == "Succeeded")
+
+    @property
     def waiting(self) -> list[PodRecord]:
         """Its pods that wait."""
         return [record for record in self.pods.values() if record.is_waiting]
+
+    @property
+    def is_running(self) -> bool:
+        """It has placed pods; of a gang that has not started yet, which still waits for others, that is not enough."""
+        return bool(self.placed) and (self.gang is None or self.started is not None or not self.waiting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,19 +127,8 @@ class Eviction:
     workload: WorkloadRecord | None
     reason: str
     message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Happening:
-    """Something a reader of a log wants to know of a workload."""
-
-    moment: float
-    #: submitted, started, restarted, finished, failed or evicted.
-    what: str
-    workload: WorkloadRecord
-    text: str = ""
-    #: Where it ran at that moment.
-    nodes: tuple[str, ...] = ()
+    #: How many pods of the workload could stay until then, with this one.
+    of_pods: int = 1
 
 
 class History:
@@ -125,13 +143,18 @@ class History:
         self.others: dict[str, PodRecord] = {}
         self.evictions: list[Eviction] = []
         self.samples: list[Sample] = []
-        self.happenings: list[Happening] = []
+        self._happenings = Happenings(clock)
         #: Uid of a victim to the workload that it makes room for; the loop fills it from decisions.
         self.preemptors: dict[str, str] = {}
         self._used = {"gpus": 0, "millicores": 0}
         self._total = {"gpus": 0, "millicores": 0}
         self._waiting: set[str] = set()
         self._record_of_pod: dict[str, WorkloadRecord] = {}
+
+    @property
+    def happenings(self) -> list[Happening]:
+        """What is told of workloads, in order; a moment is complete once its sample has been taken."""
+        return self._happenings.told
 
     # What the cluster tells.
 
@@ -159,16 +182,17 @@ class History:
         record = next(found for found in self.workloads.values() if controller in found.controllers)
         if phase == "Failed":
             record.failure = record.failure or reason
-            self._happen("failed", record, reason)
+            self._happenings.tell("failed", record, reason)
         elif all(other.ended for other in record.controllers):
-            self._happen("finished", record)
+            self._happenings.tell("finished", record)
 
     def pod_created(self, sim: SimPod) -> None:
         """Begin a life."""
         record = self._workload_of(sim)
         if not record.pods:
             record.submitted = sim.pod.created if sim.pod.node_name else self._clock()
-            self._happen("submitted", record)
+            if not sim.pod.node_name:
+                self._happenings.tell("submitted", record)
         record.pods[sim.pod.uid] = PodRecord(sim.pod, self._clock())
         self._record_of_pod[sim.pod.uid] = record
         if not sim.pod.node_name:
@@ -181,13 +205,9 @@ class History:
         life.pod, life.bound = sim.pod, self._clock() if moment is None else moment
         self._waiting.discard(sim.pod.uid)
         record.bound += 1
-        if record.started is None and record.bound >= record.needed:
+        if record.started is None and record.covered >= record.needed:
             record.started = life.bound
-            self._happen("started", record)
-        elif record.missing:
-            record.missing -= 1
-            if not record.missing:
-                self._happen("restarted", record)
+        self._happenings.pod_bound(record, life, is_adopted=moment is not None)
 
     def pod_started(self, sim: SimPod) -> None:
         """Keep when the containers began to run."""
@@ -199,21 +219,22 @@ class History:
         life = record.pods[sim.pod.uid]
         life.ended, life.outcome = self._clock(), outcome
         self._waiting.discard(sim.pod.uid)
-        if record.controllers or any(other.ended is None for other in record.pods.values()) or outcome == "Evicted":
-            return
-        self._happen("finished" if outcome == "Succeeded" else "failed", record, sim.api.status.message)
+        is_last = not record.controllers and all(other.ended is not None for other in record.pods.values())
+        if outcome == "Failed" and not (is_last and len(record.pods) == 1):
+            self._happenings.pod_failed(record, life, sim.api.status.message or sim.api.status.reason)
+        if is_last and outcome != "Evicted":
+            what = "finished" if outcome == "Succeeded" else "failed"
+            self._happenings.tell(what, record, sim.api.status.message)
 
     def pod_evicted(self, sim: SimPod, effect: EvictPod) -> None:
         """Keep who had to go."""
         record = self._record_of_pod.get(sim.pod.uid)
-        eviction = Eviction(self._clock(), sim.pod, record, effect.reason, effect.message)
-        self.evictions.append(eviction)
+        of_pods = len(record.up) if record is not None else 1
+        self.evictions.append(Eviction(self._clock(), sim.pod, record, effect.reason, effect.message, of_pods))
         if record is not None:
+            self._happenings.pod_evicted(record, self.preemptors.get(sim.pod.uid, ""))
+            record.pods[sim.pod.uid].is_evicted = True
             record.missing += 1
-        former = self.happenings[-1] if self.happenings else None
-        is_told = former is not None and former.what == "evicted" and former.workload is record
-        if record is not None and not (is_told and former is not None and former.moment == eviction.moment):
-            self._happen("evicted", record, self.preemptors.get(sim.pod.uid, ""))
 
     def preempted(self, uid: str, workload: str, *, is_gang: bool) -> None:
         """Keep for whom a pod will have to go; `workload` is the engine's key, which ends in a gang's name or a pod's uid."""
@@ -236,7 +257,8 @@ class History:
         self._used["millicores"] += sign * pod.requests.get("cpu", 0)
 
     def take_sample(self) -> None:
-        """Keep what is in use now, if that has changed."""
+        """Keep what is in use now, if that has changed, and tell what the moment brought."""
+        self._happenings.settle()
         used, total = self._used, self._total
         values = (used["gpus"], total["gpus"], used["millicores"], total["millicores"], len(self._waiting))
         sample = Sample(self._clock.elapsed, *values)
@@ -253,10 +275,6 @@ class History:
         if record is None:
             record = self.workloads[owner] = WorkloadRecord(owner, self._clock())
         return record
-
-    def _happen(self, what: str, record: WorkloadRecord, text: str = "") -> None:
-        nodes = tuple(sorted({life.pod.node_name for life in record.placed}))
-        self.happenings.append(Happening(self._clock(), what, record, text, nodes))
 
 
 def workload_of(sim: SimPod) -> Owner:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from .charts import MOST_NODES, MOST_ROWS, Scale, colour_classes, gpu_maps, identity, meshes, timeline, use
 from .occupancy import OTHERS, busiest_moment
-from .report import bandwidth_text, preemptions_of
+from .report import BANDWIDTH_HINT, bandwidth_text, preemptions_of, waiting_text
 from .svg import element
-from .words import count, duration, percent, short_names
+from .words import count, duration, percent, short_names, when
 
 if TYPE_CHECKING:
     from .outcome import Outcome, WorkloadOutcome
@@ -130,7 +130,7 @@ def _waiting(outcome: Outcome) -> str:
         element(
             "div",
             element("b", escape(workload.key)),
-            f" since {duration(workload.submitted)}: {count(workload.waiting, 'pod')}, {count(workload.gpus, 'GPU')}",
+            f" {waiting_text(workload)}",
             element("div", escape(workload.reason or "no reason was given")),
             class_="reason",
         )
@@ -144,7 +144,7 @@ def _preemptions(outcome: Outcome) -> str:
         element(
             "tr",
             element("td", duration(preemption.seconds), class_="n"),
-            element("td", escape(preemption.victim)),
+            element("td", escape(preemption.who)),
             element("td", escape(preemption.preempted_for or "–")),
             element("td", str(preemption.pods), class_="n"),
             element("td", str(preemption.gpus), class_="n"),
@@ -166,14 +166,15 @@ def _table(outcome: Outcome) -> str:
         ("GPUs", "n"), ("NVLink GB/s", "n"), ("evicted", "n"), ("nodes", ""),
     )  # fmt: skip
     left_out = len(outcome.workloads) - len(rows)
-    hint = f"{left_out} more are left out here." if left_out else ""
-    return _section("Workloads", hint, element("table", head, *rows))
+    hints = [BANDWIDTH_HINT] if any(workload.bandwidth_gbps is not None for workload in outcome.workloads) else []
+    hints += [f"{left_out} more are left out here."] if left_out else []
+    return _section("Workloads", " ".join(hints), element("table", head, *rows))
 
 
 def _table_row(workload: WorkloadOutcome, colour: str) -> str:
     swatch = element("span", class_=f"swatch {colour}")
     wait = "–" if workload.wait_seconds is None else duration(workload.wait_seconds)
-    finished = "–" if workload.finished is None else duration(workload.finished)
+    finished = "–" if workload.finished is None else when(workload.finished)
     return element(
         "tr",
         element("td", swatch, escape(workload.key), class_="key"),
@@ -182,7 +183,7 @@ def _table_row(workload: WorkloadOutcome, colour: str) -> str:
         *(
             element("td", text, class_="n")
             for text in (
-                str(workload.priority), duration(workload.submitted), wait, finished, str(workload.gpus or "–"),
+                str(workload.priority), when(workload.submitted), wait, finished, str(workload.gpus or "–"),
                 bandwidth_text(workload), str(workload.evicted or "–"),
             )
         ),

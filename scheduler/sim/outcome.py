@@ -60,6 +60,14 @@ class WorkloadOutcome:
     code: str
     reason: str
     pods: tuple[PodOutcome, ...]
+    #: What the pods that wait at the end ask for, and since when the first of them waits.
+    waiting_gpus: int = 0
+    waiting_since: float | None = None
+
+    @property
+    def running(self) -> int:
+        """How many pods run at the end."""
+        return sum(1 for pod in self.pods if pod.ended is None)
 
     @property
     def key(self) -> str:
@@ -85,6 +93,8 @@ class EvictionOutcome:
     #: Namespace and name of the workload that it made room for.
     preempted_for: str
     reason: str
+    #: How many pods the workload had until then, with this one.
+    of_pods: int = 1
 
 
 @dataclass(frozen=True, slots=True)

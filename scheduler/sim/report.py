@@ -14,14 +14,15 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from .words import count, duration, percent, short_names, sparkline
+from .history import POD_GROUP
+from .words import count, duration, percent, short_names, sparkline, when
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rich.console import Console
 
-    from .history import Happening
+    from .happenings import Happening
     from .outcome import EvictionOutcome, Outcome, WorkloadOutcome
 
 PHASE_STYLES = {
@@ -33,6 +34,10 @@ PHASE_STYLES = {
     "Suspended": "dim",
 }
 _SPARKS = 60
+BANDWIDTH_HINT = (
+    "NVLink GB/s: summed over the pairs of GPUs of the pod that has it worst; in brackets, what that is of the best set of "
+    "so many GPUs in such a node."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,13 @@ class Preemption:
     pods: int
     gpus: int
     nodes: tuple[str, ...]
+    #: How many pods the victim had until then.
+    of_pods: int
+
+    @property
+    def who(self) -> str:
+        """The victim, and how much of it had to go."""
+        return self.victim if self.pods >= self.of_pods else f"{self.pods} of {self.of_pods} pods of {self.victim}"
 
 
 def preemptions_of(evictions: Sequence[EvictionOutcome]) -> Iterator[Preemption]:
@@ -56,7 +68,8 @@ def preemptions_of(evictions: Sequence[EvictionOutcome]) -> Iterator[Preemption]
     for (seconds, preempted_for, victim), group in groupby(sorted(evictions, key=key), key=key):
         pods = list(group)
         nodes = tuple(sorted({pod.node for pod in pods}))
-        yield Preemption(seconds, preempted_for, victim, len(pods), sum(pod.gpus for pod in pods), nodes)
+        yield Preemption(seconds, preempted_for, victim, len(pods), sum(pod.gpus for pod in pods), nodes,
+                         max(pod.of_pods for pod in pods))  # fmt: skip
 
 
 def print_report(outcome: Outcome, console: Console) -> None:
@@ -64,6 +77,8 @@ def print_report(outcome: Outcome, console: Console) -> None:
     console.print(_summary(outcome))
     console.print()
     console.print(_workload_table(outcome.workloads))
+    if any(workload.bandwidth_gbps is not None for workload in outcome.workloads):
+        console.print(f"[dim]{BANDWIDTH_HINT}[/dim]\n", highlight=False)
     preemptions = list(preemptions_of(outcome.evictions))
     if preemptions:
         console.print("[bold]Preemption[/bold]")
@@ -98,9 +113,9 @@ def _workload_table(workloads: Sequence[WorkloadOutcome]) -> Table:
             escape(workload.key),
             workload.kind,
             f"[{style}]{workload.phase}[/{style}]" if style else workload.phase,
-            duration(workload.submitted),
+            when(workload.submitted),
             "-" if workload.wait_seconds is None else duration(workload.wait_seconds),
-            "-" if workload.finished is None else duration(workload.finished),
+            "-" if workload.finished is None else when(workload.finished),
             str(workload.gpus) if workload.gpus else "-",
             bandwidth_text(workload),
             str(workload.evicted) if workload.evicted else "-",
@@ -120,7 +135,7 @@ def _preemption_line(preemption: Preemption) -> str:
     held = f"{count(preemption.pods, 'pod')}, {count(preemption.gpus, 'GPU')}"
     reason = f" for [bold]{escape(preemption.preempted_for)}[/bold]" if preemption.preempted_for else ""
     where = escape(short_names(preemption.nodes))
-    return f"  {duration(preemption.seconds):>7}  {escape(preemption.victim)} had to go{reason} ({held} on {where})"
+    return f"  {duration(preemption.seconds):>7}  {escape(preemption.who)} had to go{reason} ({held} on {where})"
 
 
 def _print_unfit(outcome: Outcome, console: Console) -> None:
@@ -129,11 +144,23 @@ def _print_unfit(outcome: Outcome, console: Console) -> None:
         return
     console.print("[bold]Still waiting[/bold]")
     for workload in outcome.unfit:
-        asked = f"{count(workload.waiting, 'pod')}, {count(workload.gpus, 'GPU')}"
-        since = f"since {duration(workload.submitted)}"
-        console.print(f"  [yellow]{escape(workload.key)}[/yellow] {since} ({asked})", highlight=False)
+        key = f"[yellow]{escape(workload.key)}[/yellow]"
+        console.print(f"  {key} {waiting_text(workload)}", highlight=False)
         console.print(f"    {escape(workload.reason or 'no reason was given')}", highlight=False)
     console.print()
+
+
+def waiting_text(workload: WorkloadOutcome) -> str:
+    """Return since when how many pods wait, and for what."""
+    if workload.phase == "Evicted":
+        return f"went at {when(workload.finished or 0.0)} ({count(workload.gpus, 'GPU')})"
+    if not workload.waiting:
+        return f"since {when(workload.submitted)} (no pods yet)"
+    since = workload.submitted if workload.waiting_since is None else workload.waiting_since
+    pods = count(workload.waiting, "pod")
+    if workload.running:
+        pods = f"{workload.waiting} of {workload.waiting + workload.running} pods"
+    return f"since {when(since)} ({pods}, {count(workload.waiting_gpus, 'GPU')})"
 
 
 def _print_use(outcome: Outcome, console: Console) -> None:
@@ -165,13 +192,35 @@ def shares_over_time(outcome: Outcome, used: str, parts: int) -> list[float]:
 
 def happening_line(happening: Happening, start: float) -> str:
     """Return something that happened as a plain line."""
-    record = happening.workload
-    text = {
-        "submitted": f"was submitted: {record.owner.kind}, {count(record.needed, 'pod')} at once",
-        "started": f"started after {duration(happening.moment - record.submitted)} on {short_names(happening.nodes)}",
-        "restarted": f"runs again, on {short_names(happening.nodes)}",
-        "finished": "finished",
-        "failed": f"failed: {happening.text}" if happening.text else "failed",
-        "evicted": f"had to go for {happening.text}" if happening.text else "was evicted",
-    }[happening.what]
-    return f"{duration(happening.moment - start):>8}  {record.key} {text}"
+    return f"{duration(happening.moment - start):>8}  {happening.workload.key} {_happening_text(happening)}"
+
+
+def _happening_text(happening: Happening) -> str:
+    record, text, where = happening.workload, happening.text, short_names(happening.nodes)
+    pods = f"{happening.pods} of {happening.of_pods} pods"
+    is_whole = happening.pods >= happening.of_pods
+    match happening.what:
+        case "submitted":
+            return f"was submitted: {size_text(record.owner.kind, record.needed)}"
+        case "found":
+            return f"{'ran' if is_whole else f'ran with {pods}'} before the start, on {where}"
+        case "started":
+            started = "started" if is_whole else f"has {pods} started"
+            return f"{started} after {duration(happening.moment - record.submitted)} on {where}"
+        case "grew":
+            return f"has {count(happening.pods, 'pod')} more, on {where}"
+        case "restarted":
+            again = "runs again" if happening.of_pods else f"has {count(happening.pods, 'pod')} again"
+            return f"{again}, on {where}"
+        case "evicted":
+            reason = f"had to go for {text}" if text else "had to go"
+            return reason if is_whole else f"lost {pods}, which {reason}"
+        case "pods failed":
+            which = f"pod {happening.pod}" if happening.pod else count(happening.pods, "pod")
+            return f"{which} failed on {where}{f': {text}' if text else ''}"
+    return f"{happening.what}: {text}" if text else happening.what
+
+
+def size_text(kind: str, needed: int) -> str:
+    """Return a kind and how many pods it is; those of a gang start at once."""
+    return f"{kind}, {count(needed, 'pod')}{' at once' if kind == POD_GROUP else ''}"

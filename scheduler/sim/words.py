@@ -27,6 +27,11 @@ def duration(seconds: float) -> str:
     return f"{whole // _DAY}d{whole % _DAY // _HOUR:02}h"
 
 
+def when(seconds: float) -> str:
+    """Return a time after the start; a dump has times before it."""
+    return f"{duration(-seconds)} before" if round(seconds) < 0 else duration(max(0.0, seconds))
+
+
 def count(number: int, word: str) -> str:
     """Return a number with its word, in the plural where it belongs."""
     return f"{number} {word}" if number == 1 else f"{number} {word}s"

@@ -182,7 +182,7 @@ class Nodes(Sequence[NodeView]):
         return self._cut(self.snapshot.column("pods", ""))
 
     def lowest_priority(self) -> Ints:
-        """The lowest priority of each node's pods; NO_PRIORITY where there are none."""
+        """The lowest priority of each node's pods, -NO_PRIORITY for one that is going; NO_PRIORITY where there are none."""
         return self._cut(self.snapshot.column("lowest", ""))
 
     def requested_below(self, priority: int, resource: str) -> Ints:
@@ -216,7 +216,11 @@ class Nodes(Sequence[NodeView]):
         return rows if self._rows is None else (rows[int(i)] for i in self._rows)
 
     def _cut(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        return column if self._rows is None else column[self._rows]
+        if self._rows is not None:
+            return column[self._rows]
+        view = column.view()
+        view.flags.writeable = False
+        return view
 
 
 class Snapshot:
@@ -304,8 +308,12 @@ class Snapshot:
         key = (kind, resource, priority)
         column = self._fixed.get(key) if kind == "allocatable" else self._columns.get(key)
         if column is None:
-            cells = (_cell(row, kind, resource, priority) for row in self.all_rows)
-            column = np.fromiter(cells, np.int64, len(self.all_rows))
+            rows: Iterable[int] = range(len(self.all_rows))
+            if kind == "below":
+                rows = np.flatnonzero(self.column("lowest", "") < priority).tolist()
+            column = np.zeros(len(self.all_rows), dtype=np.int64)
+            for row in rows:
+                column[row] = _cell(self.all_rows[row], kind, resource, priority)
             if kind == "below" and sum(known == kind for known, _, _ in self._columns) >= _MOST_BELOW_COLUMNS:
                 self._columns = {known: values for known, values in self._columns.items() if known[0] != kind}
             (self._fixed if kind == "allocatable" else self._columns)[key] = column
@@ -349,7 +357,8 @@ def _cell(row: Row, kind: str, resource: str, priority: int) -> int:
         case "pods":
             return len(row.pods)
         case "lowest":
-            return min((pod.priority for pod in row.pods.values()), default=NO_PRIORITY)
+            found = [-NO_PRIORITY if pod.is_terminating else pod.priority for pod in row.pods.values()]
+            return min(found, default=NO_PRIORITY)
         case "below":
             weak = [pod for pod in row.pods.values() if pod.priority < priority or pod.is_terminating]
             return len(weak) if resource == "pods" else sum(pod.requests.get(resource, 0) for pod in weak)

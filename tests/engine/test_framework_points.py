@@ -57,7 +57,7 @@ def test_permit_times_out():
 
 
 def test_patience_at_permit_is_capped():
-    """permitMaxSeconds counts when a plugin asks for more."""
+    """PermitMaxSeconds counts when a plugin asks for more."""
     configuration = profile(**p.named(p.Holder)).model_copy(update={"permit_max_seconds": 20})
     world = World(nodes(1), a_pod("p").gpus(8).label("hold", "9999"), configuration=configuration).run()
     world.wait(19)

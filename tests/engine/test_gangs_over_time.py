@@ -104,7 +104,7 @@ def test_missing_group_is_waited_for():
 
 
 def test_group_that_makes_no_sense_is_waited_for_until_it_does():
-    """minMember 0 is refused with the field's name; corrected, the gang goes."""
+    """MinMember 0 is refused with the field's name; corrected, the gang goes."""
     world = World(nodes(2), a_gang("job", 0), members("job", 2)).wait(3)
     assert "spec.minMember: 0 is out of range" in world.conditions("job-0")[0][1]
     assert world.gang_phases("job") == ["Invalid"]
@@ -148,7 +148,7 @@ def test_group_removed_while_its_members_wait():
 
 
 def test_lower_minimum_lets_a_gang_go():
-    """minMember lowered to what fits is news."""
+    """MinMember lowered to what fits is news."""
     world = World(nodes(2), a_gang("job", 3), members("job", 3)).run()
     assert world.placed == {}
     world.add(msgspec.structs.replace(a_gang("job", 2).build(), generation=2)).run()

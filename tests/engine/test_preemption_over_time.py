@@ -120,7 +120,7 @@ def test_stale_nomination_is_cleared():
 
 
 def test_policy_never_evicts_nobody():
-    """preemptionPolicy Never is respected, for pods and for gangs with one such member."""
+    """The preemptionPolicy Never is respected, for pods and for gangs with one such member."""
     shy = a_pod("shy").gpus(8).priority(10).preemption_policy("Never")
     world = World(nodes(2), low_nodes(2), shy).run()
     assert world.evicted == []

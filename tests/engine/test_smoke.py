@@ -36,7 +36,7 @@ def test_gang_without_room_binds_nobody():
     assert world.placed == {}
     assert world.engine.state.assumed == {}
     assert "there is room for 3, and never for more than 3" in world.conditions("job-0")[0][1]
-    assert len(world.events("FailedScheduling")) == 1
+    assert [event.regarding.kind for event in world.events("FailedScheduling")] == ["PodGroup", "Pod"]
 
 
 def test_gang_waits_for_missing_members():
@@ -79,3 +79,26 @@ def test_pod_preempts_the_least_important():
     world = World(nodes(3), low, a_pod("urgent").gpus(8).priority(100)).run()
     assert world.evicted == ["low-0"]
     assert world.node_of("urgent") == "n0"
+
+
+def test_waits_that_wonder_are_events_at_group_and_pod():
+    """Who describes the pod or the group sees what is missing, once."""
+    world = World(nodes(1), a_pod("lost").gang("nowhere").gpus(1), a_gang("job", 2), members("job", 1)).wait(600)
+    [missing] = world.events("MissingPodGroup")
+    assert (missing.type, missing.regarding.name) == ("Warning", "lost")
+    assert [(e.type, e.regarding.name) for e in world.events("WaitingForMembers")] == [
+        ("Normal", "job"),
+        ("Normal", "job-0"),
+    ]
+
+
+def test_constraints_that_nobody_looks_at_are_said_once():
+    """A pod with hard constraints of unknown kinds is placed with a warning at it."""
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    world = World(nodes(1), a_pod("web").patch_spec(affinity=affinity, volumes=[volume]), a_pod("plain")).wait(60)
+    [event] = world.events("ConstraintsNotChecked")
+    assert event.regarding.name == "web"
+    assert "spec.affinity.podAntiAffinity, spec.volumes (claims)" in event.note
+    assert set(world.placed) == {"web", "plain"}

@@ -175,52 +175,49 @@ class World:
     def _carry_out(self, effect: Effect) -> None:
         match effect:
             case BindPod():
-                pod = self.pods.get(effect.pod.uid)
-                assert effect.pod.uid not in self.taken, f"{effect.pod.name} is bound twice"
-                if pod is None:
-                    self.engine.handle(i.BindingFailed(effect.pod.uid, "not found", is_gone=True))
-                elif pod.node_name:
-                    self.engine.handle(i.BindingFailed(pod.uid, f"bound to {pod.node_name}", is_taken=True))
-                elif self.failing.get(pod.name):
-                    self.engine.handle(i.BindingFailed(pod.uid, self.failing[pod.name].pop(0)))
-                else:
-                    annotations = {**pod.annotations, **effect.annotations}
-                    bound = msgspec.structs.replace(pod, node_name=effect.node_name, annotations=annotations, shape=b"")
-                    self.taken.add(pod.uid)
-                    self.engine.handle(i.BindingSucceeded(pod.uid))
-                    if self.view_lag:
-                        self.lagging.append((self.now + self.view_lag, bound))
-                    else:
-                        self.add(bound)
+                self._bind(effect)
             case EvictPod():
-                pod = self.pods.get(effect.pod.uid)
-                if pod is None:
-                    self.engine.handle(i.EvictionFailed(effect.pod.uid, "not found", is_gone=True))
-                    return
-                if pod.name in self.unevictable:
-                    self.engine.handle(i.EvictionFailed(pod.uid, "refused"))
-                    return
-                condition = Condition(type="DisruptionTarget", status="True", reason=effect.reason)
-                self.add(msgspec.structs.replace(pod, is_terminating=True, conditions=(*pod.conditions, condition)))
-                if self.grace is not None:
-                    self.leaving.append((self.now + self.grace, pod.uid))
-                    self._let_leave()
-            case NominatePod():
+                self._evict(effect)
+            case NominatePod() | SetPodScheduled():
                 pod = self.pods.get(effect.pod.uid)
                 if pod is not None and not pod.node_name:
-                    self.add(msgspec.structs.replace(pod, nominated_node_name=effect.node_name))
-            case SetPodScheduled():
-                pod = self.pods.get(effect.pod.uid)
-                if pod is not None and not pod.node_name:
-                    condition = Condition(
-                        type="PodScheduled", status="False", reason=effect.reason, message=effect.message
-                    )
-                    others = [c for c in pod.conditions if c.type != "PodScheduled"]
-                    self.add(msgspec.structs.replace(pod, conditions=(*others, condition)))
+                    self.add(_written(pod, effect))
             case SetGangStatus():
                 gang = next((g for g in self.gangs.values() if g.uid == effect.uid), None)
                 if gang is not None:
                     self.add(msgspec.structs.replace(gang, phase=effect.phase))
+
+    def _bind(self, effect: BindPod) -> None:
+        pod = self.pods.get(effect.pod.uid)
+        assert effect.pod.uid not in self.taken, f"{effect.pod.name} is bound twice"
+        if pod is None:
+            self.engine.handle(i.BindingFailed(effect.pod.uid, "not found", is_gone=True))
+        elif pod.node_name:
+            self.engine.handle(i.BindingFailed(pod.uid, f"bound to {pod.node_name}", is_taken=True))
+        elif self.failing.get(pod.name):
+            self.engine.handle(i.BindingFailed(pod.uid, self.failing[pod.name].pop(0)))
+        else:
+            annotations = {**pod.annotations, **effect.annotations}
+            bound = msgspec.structs.replace(pod, node_name=effect.node_name, annotations=annotations, shape=b"")
+            self.taken.add(pod.uid)
+            self.engine.handle(i.BindingSucceeded(pod.uid))
+            if self.view_lag:
+                self.lagging.append((self.now + self.view_lag, bound))
+            else:
+                self.add(bound)
+
+    def _evict(self, effect: EvictPod) -> None:
+        pod = self.pods.get(effect.pod.uid)
+        if pod is None:
+            self.engine.handle(i.EvictionFailed(effect.pod.uid, "not found", is_gone=True))
+        elif pod.name in self.unevictable:
+            self.engine.handle(i.EvictionFailed(pod.uid, "refused"))
+        else:
+            condition = Condition(type="DisruptionTarget", status="True", reason=effect.reason)
+            self.add(msgspec.structs.replace(pod, is_terminating=True, conditions=(*pod.conditions, condition)))
+            if self.grace is not None:
+                self.leaving.append((self.now + self.grace, pod.uid))
+                self._let_leave()
 
     def _let_leave(self) -> None:
         for time, uid in list(self.leaving):
@@ -252,3 +249,12 @@ class World:
     def bound_members(self, gang_name: str) -> int:
         keys = [gang_key_of(pod) for pod in self.pods.values() if pod.node_name]
         return sum(1 for key in keys if key is not None and key.name == gang_name)
+
+
+def _written(pod: Pod, effect: NominatePod | SetPodScheduled) -> Pod:
+    """Return a pod with what an effect writes into its status."""
+    if isinstance(effect, NominatePod):
+        return msgspec.structs.replace(pod, nominated_node_name=effect.node_name)
+    condition = Condition(type="PodScheduled", status="False", reason=effect.reason, message=effect.message)
+    others = [c for c in pod.conditions if c.type != "PodScheduled"]
+    return msgspec.structs.replace(pod, conditions=(*others, condition))

@@ -1,0 +1,68 @@
+"""kube-scheduler's own plugins that are not built here (yet): a file that names them is read, and they are left out.
+
+For the registry, which would otherwise not know them, and for `config check`, which lists where they are named.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .model import PluginSet, Profile, SchedulerConfiguration
+
+#: Plugin of kube-scheduler 1.37 → what its absence means.
+ABSENT_PLUGINS = {
+    "InterPodAffinity": "inter-pod affinity and anti-affinity are not looked at",
+    "PodTopologySpread": "topologySpreadConstraints are not looked at",
+    "VolumeBinding": "volumes are not looked at",
+    "VolumeRestrictions": "volumes are not looked at",
+    "VolumeZone": "volumes are not looked at",
+    "NodeVolumeLimits": "volumes are not looked at",
+    "DynamicResources": "resource claims are not looked at",
+    "NodeDeclaredFeatures": "declared features of nodes are not looked at",
+    "GangScheduling": "gangs are decided by the engine itself",
+    "TopologyPlacementGenerator": "native topology constraints are not looked at",
+    "PodGroupPodsCount": "gangs are decided by the engine itself",
+}
+
+
+def without_absent(profile: Profile) -> Profile:
+    """Return the profile without the plugins that are absent here."""
+    points = {
+        point: _pruned(getattr(profile.plugins, point))
+        for point in type(profile.plugins).model_fields
+        if _names_absent(getattr(profile.plugins, point))
+    }
+    kept = [entry for entry in profile.plugin_config if entry.name not in ABSENT_PLUGINS]
+    return profile.model_copy(update={"plugins": profile.plugins.model_copy(update=points), "plugin_config": kept})
+
+
+def absent_uses(configuration: SchedulerConfiguration) -> Iterator[Problem]:
+    """Yield where a configuration names an absent plugin, and what that means."""
+    for i, profile in enumerate(configuration.profiles):
+        for point, field in type(profile.plugins).model_fields.items():
+            for j, entry in enumerate(getattr(profile.plugins, point).enabled):
+                if entry.name in ABSENT_PLUGINS:
+                    path = f"profiles[{i}].plugins.{field.alias or point}.enabled[{j}]"
+                    yield Problem(path, f"{entry.name} is not built here: {ABSENT_PLUGINS[entry.name]}")
+        for j, configured in enumerate(profile.plugin_config):
+            if configured.name in ABSENT_PLUGINS:
+                path = f"profiles[{i}].pluginConfig[{j}]"
+                yield Problem(path, f"{configured.name} is not built here: {ABSENT_PLUGINS[configured.name]}")
+
+
+def _names_absent(points: PluginSet) -> bool:
+    return any(entry.name in ABSENT_PLUGINS for entry in (*points.enabled, *points.disabled))
+
+
+def _pruned(points: PluginSet) -> PluginSet:
+    return points.model_copy(
+        update={
+            "enabled": [entry for entry in points.enabled if entry.name not in ABSENT_PLUGINS],
+            "disabled": [entry for entry in points.disabled if entry.name not in ABSENT_PLUGINS],
+        }
+    )
