@@ -146,8 +146,8 @@ def main() -> None:
     assert not any(isinstance(e, BindPod | EvictPod) for _, effects in refused for e in effects)
     say(f'"no" to {short} x 8, {size // 10} victims: first', 10, refused[0][0])
     say(f'"no" to {short} x 8, {size // 10} victims: median', 10, statistics.median(s for s, _ in refused))
-    never = [gang(bench, f"never{k}", size + 1) for k in range(rounds)]
-    say(f'"never" to {size + 1} x 8', 10, statistics.median(s for s, _ in never))
+    never = [gang(bench, f"never{k}", wide, cpu=129) for k in range(rounds)]
+    say(f'"never" to {wide} x 8 GPUs and 129 cores', 10, statistics.median(s for s, _ in never))
     took = [gang(bench, f"take{k}", size // 20, priority=5) for k in range(1)]
     assert sum(isinstance(e, EvictPod) for e in took[0][1]) == size // 20
     say(f"gang of {size // 20} x 8 evicts {size // 20}", 500, took[0][0])

@@ -44,7 +44,24 @@ class LazyGroup(click.Group):
             formatter.write_dl(sorted(lines.items()))
 
 
+def _version() -> str:
+    try:
+        return version("ai-scheduler")
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _print_version(ctx: click.Context, param: click.Parameter, is_asked: bool) -> None:
+    del param
+    if is_asked:
+        click.echo(_version())
+        ctx.exit()
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
+)
 def main() -> None:
     """Schedule whole jobs of a Kubernetes cluster, down to which GPUs.
 
@@ -55,10 +72,7 @@ def main() -> None:
 @main.command("version")
 def print_version() -> None:
     """Print the version."""
-    try:
-        click.echo(version("ai-scheduler"))
-    except PackageNotFoundError:
-        click.echo("not installed")
+    click.echo(_version())
 
 
 if __name__ == "__main__":

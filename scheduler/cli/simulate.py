@@ -90,9 +90,13 @@ def simulate(
 ) -> None:  # fmt: skip
     """Run manifests on an embedded cluster: the real engine and plugins, simulated kubelets, virtual time.
 
-    PATH is a folder, a file, or - for standard input: ordinary manifests, or a dump such as that of
-    `kubectl get nodes,pods,jobs,podgroups,priorityclasses -A -o yaml`. Pods that are bound run from the start on; Jobs,
-    ReplicaSets, Deployments and StatefulSets make their pods. Kinds that do not matter here are counted and left out.
+    PATH is a folder, a file, or - for standard input: ordinary manifests, or a dump. Pods that are bound run from the
+    start on; Jobs, ReplicaSets, Deployments, StatefulSets and DaemonSets make their pods. Kinds that do not matter here
+    are counted and left out.
+
+    \b
+    A dump with everything that is read (leave out kinds that the cluster does not know):
+      kubectl get nodes,pods,pc,jobs,deploy,rs,sts,ds,pdb,podgroups.scheduling.ai-scheduler.io -A -o yaml
 
     \b
     Annotations that only the simulation reads (prefix scheduling.ai-scheduler.io/):
@@ -180,9 +184,13 @@ def _page_path(report: str | None) -> Path | None:
     if report is None:
         return None
     path = Path(report)
+    if not path.parent.is_dir():
+        give_up(f"--report: the folder {path.parent} does not exist; make it first, or name another")
+    was_there = path.exists()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
+        path.open("a").close()
+        if not was_there:
+            path.unlink()
     except OSError as error:
         give_up(f"--report: {report} cannot be written: {error.strerror or error}")
     return path

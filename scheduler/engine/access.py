@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.model import gang_key_of
+
 from .candidates import Candidate
 from .placement import Placer
 
@@ -153,10 +155,17 @@ class Access:
             row = self.snapshot.row_of.get(name)
             if row is None:
                 continue
-            pods = [p for p in self.cluster.nominated_on(name) if p.priority >= priority and p.uid not in own]
+            pods = [p for p in self.cluster.nominated_on(name) if self._weight(p) >= priority and p.uid not in own]
             if pods:
                 found[row] = pods
         return found
+
+    def _weight(self, pod: Pod) -> int:
+        """Return a pod's priority, or that of its group's class if that is lower: so much room is kept for it."""
+        key = gang_key_of(pod)
+        gang = self.cluster.gangs.get(key) if key is not None else None
+        named = self.cluster.priority_classes.get(gang.priority_class_name) if gang is not None else None
+        return pod.priority if named is None else min(pod.priority, named.value)
 
 
 class Ties:

@@ -230,7 +230,7 @@ class Engine:
             gang,
             phase_of(gang, counts, in_flight=in_flight),
             counts,
-            condition_of(gang, members, core.cluster, refusal),
+            condition_of(gang, members, core.cluster, refusal, was_complete=key in core.completed),
         )
 
     def _pending_in_queue(self, entry: Entry) -> PendingWorkload:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from scheduler.model.gang import BELOW_MINIMUM
+
 from .workloads import counts_as_placed
 
 if TYPE_CHECKING:
@@ -47,13 +49,18 @@ def phase_of(gang: Gang, counts: dict[str, int], *, in_flight: bool) -> str:
     return "Scheduling" if in_flight else "Pending"
 
 
-def condition_of(gang: Gang, members: list[Pod], cluster: ClusterState, refusal: Status | None) -> tuple[str, str, str]:
-    """Return status, reason and message of the condition Scheduled."""
+def condition_of(
+    gang: Gang, members: list[Pod], cluster: ClusterState, refusal: Status | None, *, was_complete: bool
+) -> tuple[str, str, str]:
+    """Return status, reason and message of the condition Scheduled; a gang that was complete is told apart."""
     if gang.problems:
         return "False", "InvalidPodGroup", "; ".join(gang.problems)
     placed = sum(1 for pod in members if pod.phase == "Succeeded" or (pod.node_name and counts_as_placed(pod, cluster)))
     if placed >= gang.min_member:
         return "True", "Scheduled", f"at least {gang.min_member} members are on nodes or have succeeded"
+    if was_complete and placed:
+        text = f"{placed} of {gang.min_member} members are on nodes; the gang was complete before"
+        return "False", BELOW_MINIMUM, f"{text}; {refusal.message}" if refusal is not None else text
     if refusal is not None and refusal.reasons:
         return "False", refusal.reasons[0].code, refusal.reasons[0].text
     return "False", "WaitingForMembers", f"{placed} of {gang.min_member} members are on nodes"

@@ -91,7 +91,10 @@ class Intake:
             self._pending(pod, former, now)
         if pod.is_terminal:
             self._victim_gone(pod.uid, now)
-        self._members_changed(gang_key_of(pod), now)
+        key, left = gang_key_of(pod), gang_key_of(former) if former else None
+        self._members_changed(key, now)
+        if left != key:
+            self._members_changed(left, now)
 
     def _pending(self, pod: Pod, former: Pod | None, now: float) -> None:
         core = self._core
@@ -162,7 +165,10 @@ class Intake:
         core.cluster.gangs[gang.key] = gang
         if former is None:
             self._rollback.found(gang)
-        elif structs.replace(former, phase=gang.phase, generation=gang.generation) == gang:
+        elif (
+            structs.replace(former, phase=gang.phase, was_complete=gang.was_complete, generation=gang.generation)
+            == gang
+        ):
             return  # its status, which we write
         core.workloads.news(workload_key_of(gang.key))
         core.changed(ClusterEvent.GANG_CHANGED)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 REASON = "GangRolledBack"
 #: How long to wait, beyond the deadline, for bindings that are on their way, in seconds.
 _GRACE_SECONDS = 1.0
-_COMPLETE_PHASES = ("Scheduled", "Running", "Finished", "Failed")
 
 
 class Rollback:
@@ -40,17 +39,22 @@ class Rollback:
             self._watch(gang)
 
     def found(self, gang: Gang) -> None:
-        """Take up a gang that a former process was just binding."""
-        if gang.phase in _COMPLETE_PHASES:
+        """Take up a gang as a former process left it."""
+        if gang.was_complete:
             self._core.completed.add(gang.key)
-        elif gang.phase == "Scheduling":
-            self._watch(gang)
 
     def saw(self, gang: Gang, bound: int) -> None:
-        """Note how many members are on nodes."""
+        """Note how many members are on nodes: all is well, nobody is left, or the gang has its timeout to be completed.
+
+        It goes by the facts, not by what this process did: whoever bound some members, and whatever became of the others.
+        """
         if bound >= gang.min_member:
             self._core.completed.add(gang.key)
             self._core.partial.pop(gang.key, None)
+        elif not bound:
+            self._core.completed.discard(gang.key)
+        else:
+            self._watch(gang)
 
     def forget(self, key: GangKey) -> None:
         """Forget a group that is gone."""

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import yaml
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -58,7 +60,8 @@ class Connection:
 def load_connection(kubeconfig: str = "", context: str | None = None) -> Connection:
     """Return the connection: the kubeconfig if one is named, else the pod's service account, else the default kubeconfig.
 
-    Raises `kubernetes.config.ConfigException` if there is none.  Blocks: it may run an exec plugin.
+    Raises `kubernetes.config.ConfigException` if there is none or it cannot be used, and says which file that is.  Blocks: it
+    may run an exec plugin.
     """
     from kubernetes import client, config  # noqa: PLC0415 - half a second to import, and tests need none of it
 
@@ -66,10 +69,33 @@ def load_connection(kubeconfig: str = "", context: str | None = None) -> Connect
     if not kubeconfig and os.environ.get("KUBERNETES_SERVICE_HOST"):
         config.load_incluster_config(client_configuration=facts)  # type: ignore[no-untyped-call]
     else:
-        config.load_kube_config(  # type: ignore[no-untyped-call]
-            kubeconfig or None, context=context, client_configuration=facts, persist_config=False
-        )
+        path = _kubeconfig_path(kubeconfig)
+        try:
+            config.load_kube_config(  # type: ignore[no-untyped-call]
+                path, context=context, client_configuration=facts, persist_config=False
+            )
+        except (config.ConfigException, yaml.YAMLError, OSError, UnicodeDecodeError) as error:
+            said = " ".join(str(error).split())
+            raise config.ConfigException(f"the kubeconfig {path} cannot be used: {said}") from error
     return _connection_from(facts)
+
+
+def _kubeconfig_path(kubeconfig: str) -> str:
+    """Return the kubeconfigs to read: the named one, else those of $KUBECONFIG, else the default one.
+
+    Raises `kubernetes.config.ConfigException` if none of them exists.
+    """
+    from kubernetes.config import ConfigException  # noqa: PLC0415 - slow to import
+
+    remedy = "name one with --kubeconfig, $KUBECONFIG or clientConnection.kubeconfig"
+    path = kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
+    files = [file for file in path.split(os.pathsep) if file]
+    if any(Path(file).expanduser().exists() for file in files):
+        return path
+    if kubeconfig:
+        raise ConfigException(f"there is no file {kubeconfig}; {remedy}")
+    source = "$KUBECONFIG" if os.environ.get("KUBECONFIG") else "the default"
+    raise ConfigException(f"this is no pod of a cluster, and there is no kubeconfig {path} ({source}); {remedy}")
 
 
 def own_namespace(default: str = "default") -> str:

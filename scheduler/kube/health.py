@@ -6,6 +6,7 @@ it runs in the event loop.  That the server answers at all shows that the loop t
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ log = structlog.stdlib.get_logger("health")
 Check = Callable[[], str]
 SHUTDOWN_SECONDS = 1.0
 _LARGEST_REQUEST_BYTES = 4096
+_KEYS = ("healthzBindAddress", "metricsBindAddress")
 
 
 class HealthServer:
@@ -38,7 +40,7 @@ class HealthServer:
         self.bound: dict[str, tuple[str, int]] = {}
 
     async def start(self) -> None:
-        """Listen; raises OSError if an address is taken."""
+        """Listen; raises OSError, which names the configuration's key, if an address is taken."""
         health, metrics = self._addresses
         for address in dict.fromkeys(a for a in self._addresses if a):
             app = web.Application(client_max_size=_LARGEST_REQUEST_BYTES)
@@ -48,7 +50,12 @@ class HealthServer:
                 app.router.add_get("/readyz", self._page(lambda: self.ready))
             if address == metrics:
                 app.router.add_get("/metrics", self._metrics)
-            await self._listen(app, address)
+            try:
+                await self._listen(app, address)
+            except OSError as error:
+                keys = " and ".join(key for key, own in zip(_KEYS, self._addresses, strict=True) if own == address)
+                reason = os.strerror(error.errno) if error.errno else str(error)
+                raise OSError(f"{keys} {address}: {reason}; give another address in the configuration") from error
 
     async def stop(self) -> None:
         """Stop listening."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import kopf
 import structlog
 
-from .client import Client, RequestError, Sleep, backoff_seconds
+from .client import Client, RequestError, Sleep, UnreachableError, backoff_seconds
 from .pending import GROUP, PLURAL, VERSION, OnRefused, PendingView, pending_selector
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ class Operator:
         while True:
             began = loop.time()
             self._groups_appeared.clear()
+            await self._wait_for_server()
             self._knows_groups = await self._serves_groups()
             problem = await self._run_kopf()
             if self._groups_appeared.is_set():
@@ -106,6 +107,20 @@ class Operator:
             log.warning("operator_restarts", problem=problem)
             await self._sleep(backoff_seconds(failures, 0.5, LONGEST_RESTART_SECONDS))
             self._view.reconciler.ask()
+
+    async def _wait_for_server(self) -> None:
+        """Wait until the API server answers anything: Kopf would report each attempt at length, the watches say it once."""
+        failures = 0
+        while True:
+            try:
+                await self._client.get("/apis", attempts=1)
+            except UnreachableError:
+                failures += 1
+                await self._sleep(backoff_seconds(failures, 0.5, LONGEST_RESTART_SECONDS))
+            except RequestError:
+                return
+            else:
+                return
 
     async def _run_kopf(self) -> str:
         """Run Kopf until one of its root tasks ends or our CRD appears, and return why."""
@@ -121,7 +136,7 @@ class Operator:
                 task.cancel()
             await asyncio.gather(*roots, appeared, return_exceptions=True)
         errors = [task.exception() for task in done if not task.cancelled()]
-        return ", ".join(repr(error) for error in errors if error is not None) or "a root task ended"
+        return ", ".join(str(error) or repr(error) for error in errors if error is not None) or "a root task ended"
 
     async def _look_for_groups(self) -> None:
         """Have Kopf started again when our CRD has appeared."""

@@ -22,6 +22,12 @@ DIALECTS = {"ai-scheduler": PREFIX, "coscheduling": "scheduling.x-k8s.io"}
 DEFAULT_SCHEDULE_TIMEOUT_SECONDS = 600
 
 
+#: Phases of a gang whose minimum is, or was, on nodes.
+COMPLETE_PHASES = ("Scheduled", "Running", "Finished", "Failed")
+#: Reason of the condition Scheduled of a gang that was complete and has lost members since.
+BELOW_MINIMUM = "BelowMinimum"
+
+
 class GangKey(NamedTuple):
     """What names a gang: its dialect, namespace and name."""
 
@@ -48,6 +54,8 @@ class Gang(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     labels: dict[str, str] = {}
     #: The phase in the object's status, to write only what changes.
     phase: str = ""
+    #: Its status says that the minimum was on nodes before.
+    was_complete: bool = False
     #: What is wrong with the object; while there is something, its pods wait.
     problems: tuple[str, ...] = ()
 
@@ -100,6 +108,8 @@ def gang_from_api(api: ApiPodGroup, dialect: str) -> Gang:
         annotations=meta.annotations or {},
         labels=meta.labels or {},
         phase=api.status.phase,
+        was_complete=api.status.phase in COMPLETE_PHASES
+        or any(condition.reason == BELOW_MINIMUM for condition in api.status.conditions or ()),
         problems=tuple(problems),
     )
 

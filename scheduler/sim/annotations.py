@@ -12,9 +12,11 @@
 from __future__ import annotations
 
 import math
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from scheduler.model.gang import PREFIX
+from scheduler.model.gang import GROUP_LABEL, PREFIX
+from scheduler.topology import GPUS_ANNOTATION, NODE_TOPOLOGY_ANNOTATION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,6 +29,13 @@ CHECKPOINT_GRACE_SECONDS = f"{PREFIX}/checkpoint-grace-seconds"
 
 _SECONDS = (RUN_SECONDS, SUBMIT_SECONDS, CHECKPOINT_GRACE_SECONDS)
 _HIGHEST_EXIT_CODE = 255
+#: All keys with our prefix that mean something, to the simulation or in a cluster.
+_LABELS = (GROUP_LABEL, *(f"{PREFIX}/{name}" for name in ("role", "rank", "queue")))
+_ANNOTATIONS = (
+    *_SECONDS, EXIT_CODE, FAIL_COUNT, GPUS_ANNOTATION, NODE_TOPOLOGY_ANNOTATION,
+    *(f"{PREFIX}/{name}" for name in ("domain", "placement", "expected-run-seconds", "last-checkpoint", "restartable")),
+)  # fmt: skip
+_OUR_WORD = "ai-scheduler"
 
 
 def seconds_of(annotations: Mapping[str, str] | None, key: str) -> float | None:
@@ -65,3 +74,21 @@ def annotation_problems(annotations: Mapping[str, str] | None) -> Iterator[tuple
             count_of(annotations, key, highest)
         except ValueError as error:
             yield key, str(error)
+
+
+def key_problems(labels: Mapping[str, str] | None, annotations: Mapping[str, str] | None) -> Iterator[tuple[str, str]]:
+    """Yield (path, sentence) for each key that is meant for us and that nobody reads: misspelt, or in the wrong place."""
+    for place, keys, known, other, others in (
+        ("labels", labels, _LABELS, "an annotation, no label", _ANNOTATIONS),
+        ("annotations", annotations, _ANNOTATIONS, "a label, no annotation", _LABELS),
+    ):
+        for key in keys or ():
+            if key in known or _OUR_WORD not in key.partition("/")[0] or "/" not in key:
+                continue
+            allowed = f"allowed with the prefix {PREFIX}/: {', '.join(name.partition('/')[2] for name in known)}"
+            if key in others:
+                yield f"{place}[{key}]", f"is {other}; {allowed}"
+            else:
+                names = [name.partition("/")[2] for name in (*known, *others)]
+                close = [f"{PREFIX}/{name}" for name in get_close_matches(key.partition("/")[2], names, n=1)]
+                yield f"{place}[{key}]", f"is unknown{f', did you mean {close[0]}?' if close else ''}; {allowed}"

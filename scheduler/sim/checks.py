@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from scheduler.model.pod import parse_time
 from scheduler.model.quantity import QuantityError, amount, parse_quantity
 
-from .annotations import annotation_problems
+from .annotations import annotation_problems, key_problems
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -62,6 +62,8 @@ def meta_problems(meta: ObjectMeta, path: str, *, needs_name: bool = True) -> It
             yield f"{path}.labels[{key}]", f"{value!r} is no label value; allowed: {allowed}"
     for key, text in annotation_problems(meta.annotations):
         yield f"{path}.annotations[{key}]", text
+    for place, text in key_problems(meta.labels, meta.annotations):
+        yield f"{path}.{place}", text
 
 
 def time_problems(text: str | None, path: str) -> Iterator[Found]:

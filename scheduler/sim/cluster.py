@@ -30,11 +30,13 @@ from scheduler.model.gang import DIALECTS
 
 from .budgets import Budgets
 from .clock import Agenda, VirtualClock
+from .daemons import DaemonController
 from .defaults import rfc3339, uid_of
 from .history import History
 from .jobs import JobController
 from .kubelets import Kubelets, KubeletTimes
 from .objects import ApiJob
+from .owners import controller_of
 from .workloads import Controller, Remaker, ReplicaController, StatefulController
 from .world import BudgetObject, ControllerObject, Owner, PodObject, World
 
@@ -106,9 +108,7 @@ class Cluster:
     def _submit(self, item: Item) -> None:
         match item:
             case Node():
-                self.nodes[item.name] = item
-                self.history.node_added(item)
-                self._inputs.append(NodeChanged(item))
+                self._submit_node(item)
             case PriorityClass():
                 self._inputs.append(PriorityClassChanged(item))
             case Gang():
@@ -121,12 +121,20 @@ class Cluster:
                 controller = self.controllers[item.owner] = _controller_of(item, self)
                 self.history.controller_added(controller)
                 for sim in self.pods.values():
-                    if isinstance(sim.controller, Remaker) and sim.controller.owner == item.owner:
+                    if sim.controller is not controller and controller_of(sim.api.metadata) == item.owner:
                         sim.controller = controller
                         controller.adopt(sim)
                 controller.begin()
             case PodObject():
                 self._submit_pod(item)
+
+    def _submit_node(self, node: Node) -> None:
+        self.nodes[node.name] = node
+        self.history.node_added(node)
+        self._inputs.append(NodeChanged(node))
+        for daemons in self.controllers.values():
+            if isinstance(daemons, DaemonController):
+                daemons.reconcile()
 
     def _submit_pod(self, item: PodObject) -> None:
         controller = self.controllers.get(item.owner) if item.owner else None
@@ -300,6 +308,8 @@ def _controller_of(item: ControllerObject, cluster: Cluster) -> Controller:
     """Return the controller for an object."""
     if isinstance(item.api, ApiJob):
         return JobController(item, item.api, cluster)
+    if item.owner.kind == "DaemonSet":
+        return DaemonController(item, item.api, cluster)
     if item.owner.kind == "StatefulSet":
         return StatefulController(item, item.api, cluster)
     return ReplicaController(item, item.api, cluster)

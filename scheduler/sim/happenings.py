@@ -25,7 +25,7 @@ class Happening:
     | found: it ran before the simulation began | | how many, of how many it needs |
     | started | | how many, of how many it needs |
     | grew: more run than ever before | | how many came |
-    | restarted, after an eviction | | how many came; equal to of_pods if it was down |
+    | restarted, after an eviction | | how many came, of how many that run now; all if it was down |
     | evicted | for whom | how many went, of how many |
     | pods failed | why | how many; the name of a single one is in `pod` |
     | finished, failed | why | |
@@ -121,7 +121,7 @@ class Happenings:
         elif back:
             is_whole = record.was_down and not record.missing
             lives = record.placed if is_whole else moment.bound
-            self._add("restarted", record, lives, pods=back, of_pods=back if is_whole else 0)
+            self._add("restarted", record, lives, pods=back, of_pods=back if is_whole else max(up, back + 1))
         elif up > record.most_up:
             self._add("grew", record, moment.bound, pods=new)
         record.was_down = record.was_down and bool(record.missing)

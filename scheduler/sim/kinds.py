@@ -62,6 +62,7 @@ KINDS = (
     Kind("apps", "ReplicaSet", "v1", ApiReplicas),
     Kind("apps", "Deployment", "v1", ApiReplicas),
     Kind("apps", "StatefulSet", "v1", ApiReplicas),
+    Kind("apps", "DaemonSet", "v1", ApiReplicas),
 )
 _KINDS = {(kind.group, kind.kind): kind for kind in KINDS}
 

@@ -12,24 +12,23 @@ always run on.  Jobs that had finished are history, unless durations come from J
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from scheduler.model import budget_from_api, gang_from_api, node_from_api, priority_class_from_api
+from scheduler.model import Gang, budget_from_api, gang_from_api, node_from_api, priority_class_from_api
 from scheduler.model.api import ApiBudget, ApiNode, ApiPod, ApiPodGroup, ApiPriorityClass
 from scheduler.model.gang import DIALECTS
 from scheduler.model.pod import parse_time
-from scheduler.topology import TopologyError, machine_of
 
 from .annotations import RUN_SECONDS, SUBMIT_SECONDS, seconds_of
 from .clock import DEFAULT_START
 from .defaults import DEFAULT_NAMESPACE, Admission, rfc3339, suffix_of, uid_of
 from .kinds import Loaded, kind_of, load_document
 from .manifests import ManifestError, Problem, read_paths
+from .notes import Notes
 from .objects import ApiJob, ApiReplicas, JobStatus, PodTemplate, copy_meta
 from .owners import Owners, run_seconds_of_job
 from .world import BudgetObject, ControllerObject, Owner, PodObject, Submitted, World
@@ -37,7 +36,6 @@ from .world import BudgetObject, ControllerObject, Owner, PodObject, Submitted, 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from scheduler.model import Node
     from scheduler.model.api import ObjectMeta, PodSpec
 
     from .manifests import Document
@@ -93,21 +91,22 @@ class _Loader:
 
     options: LoadOptions
     problems: list[Problem]
-    notes: list[str] = field(default_factory=list)
+    notes: Notes = field(default_factory=Notes)
     loaded: list[Loaded] = field(default_factory=list)
-    unread: Counter[str] = field(default_factory=Counter)
     places: dict[tuple[str, str, str, str], Document] = field(default_factory=dict)
 
     def add(self, document: Document) -> None:
         """Check one document and keep its object."""
         kind = kind_of(document)
         if kind is None:
-            self.unread[f"{document.kind} ({document.api_version})"] += 1
+            self.notes.unread[f"{document.kind} ({document.api_version})"] += 1
             return
         loaded, problems = load_document(document, kind)
         self.problems += problems
         if loaded is None:
             return
+        if isinstance(loaded.api, ApiPod | ApiJob | ApiReplicas):
+            self.notes.look_at_keys(document)
         loaded = self._named(loaded)
         meta = loaded.api.metadata
         place = (kind.group, kind.kind, meta.namespace, meta.name)
@@ -130,12 +129,10 @@ class _Loader:
             raise ManifestError(self.problems)
         builder = _Builder(self.loaded, self.options, admission, self.notes)
         submitted = builder.build()
-        if self.unread:
-            listed = ", ".join(f"{count} {name}" for name, count in sorted(self.unread.items()))
-            self.notes.append(f"not read: {listed}")
         if not any(isinstance(loaded.api, ApiNode) for loaded in self.loaded):
-            self.notes.append("there is no Node, so nothing can be placed")
-        return World(tuple(submitted), builder.start, tuple(self.notes))
+            self.notes.said.append("there is no Node, so nothing can be placed")
+        groups = {entry.item.key for entry in submitted if isinstance(entry.item, Gang)}
+        return World(tuple(submitted), builder.start, self.notes.all(groups))
 
     def _named(self, loaded: Loaded) -> Loaded:
         """Return the object with namespace, name and uid."""
@@ -174,13 +171,12 @@ class _Builder:
     loaded: list[Loaded]
     options: LoadOptions
     admission: Admission
-    notes: list[str]
+    notes: Notes
     start: float = DEFAULT_START
 
     def build(self) -> list[Submitted]:
         """Return everything that is created, by time, then by what others refer to, then as written."""
         self.owners = Owners(self.loaded, replay_finished=self.options.durations is Durations.JOB)
-        self.foreign = 0
         self.start = self._start()
         ranked: list[tuple[float, int, int, Submitted]] = []
         for number, loaded in enumerate(self.loaded):
@@ -197,35 +193,31 @@ class _Builder:
             case ApiPriorityClass():
                 yield priority_class_from_api(api), 0
             case ApiNode():
-                yield self._node(api), 1
+                node = node_from_api(api)
+                self.notes.look_at_node(node)
+                yield node, 1
             case ApiPodGroup():
                 dialect = next(name for name, group in DIALECTS.items() if group == loaded.kind.group)
                 yield gang_from_api(self._stamped(api), dialect), 2
             case ApiBudget():
                 yield BudgetObject(api, budget_from_api(api)), 3
             case ApiJob() | ApiReplicas():
-                yield from ((item, 4) for item in self._controller(loaded.kind.kind, api))
+                yield from ((item, 5) for item in self._controller(loaded, api))
             case ApiPod():
-                yield from ((item, 4) for item in self._pod(api))
+                yield from ((item, 4 if item.owner else 5) for item in self._pod(loaded, api))
 
-    def _node(self, api: ApiNode) -> Node:
-        node = node_from_api(api)
-        try:
-            machine_of(node.labels, node.annotations)
-        except TopologyError as error:
-            self.notes.append(f"Node {node.name}: {error}; its GPUs are scheduled without their links")
-        return node
-
-    def _controller(self, kind: str, api: ApiJob | ApiReplicas) -> Iterator[ControllerObject]:
+    def _controller(self, loaded: Loaded, api: ApiJob | ApiReplicas) -> Iterator[ControllerObject]:
         """Yield a controller, if its pods are ours and it has something to do."""
-        owner = Owner(kind, api.metadata.namespace, api.metadata.name)
+        owner = Owner(loaded.kind.kind, api.metadata.namespace, api.metadata.name)
         if owner in self.owners.idle:
             return
         template = api.spec.template
-        spec = self._ours(template.spec)
+        spec = self._ours(template.spec, owner)
         if spec.scheduler_name not in self.options.scheduler_names:
-            self.foreign += 1
+            self.notes.foreign_daemons += owner.kind == "DaemonSet"
+            self.notes.foreign += owner.kind != "DaemonSet"
             return
+        self.notes.look_at_workload(loaded.document, owner.namespace, template.metadata.labels)
         template = PodTemplate(metadata=template.metadata, spec=self.admission.admit(spec))
         admitted = msgspec.structs.replace(api, spec=msgspec.structs.replace(api.spec, template=template))
         run_seconds = None
@@ -235,7 +227,7 @@ class _Builder:
                 admitted = msgspec.structs.replace(admitted, status=JobStatus())
         yield ControllerObject(owner, self.owners.root_of(owner), self._stamped(admitted), run_seconds)
 
-    def _pod(self, api: ApiPod) -> Iterator[PodObject]:
+    def _pod(self, loaded: Loaded, api: ApiPod) -> Iterator[PodObject]:
         """Yield a pod, unless it has ended, is not ours to place, or its controller will make it."""
         owner = self.owners.owner_of(api)
         if api.status.phase in _TERMINAL or (owner and owner in self.owners.idle and not api.spec.node_name):
@@ -248,8 +240,10 @@ class _Builder:
             return
         spec = self.admission.admit(api.spec if is_bound else self._ours(api.spec, owner))
         if not is_bound and spec.scheduler_name not in self.options.scheduler_names:
-            self.foreign += 1
+            self.notes.foreign += 1
             return
+        if not is_bound:
+            self.notes.look_at_workload(loaded.document, api.metadata.namespace, api.metadata.labels)
         runs_on = owner is not None and owner.kind in ("ReplicaSet", "Deployment", "StatefulSet", "DaemonSet")
         run_seconds = None if runs_on else self._run_seconds(api.metadata, job)
         root = self.owners.root_of(owner) if owner else None
@@ -311,19 +305,19 @@ class _Builder:
 
     def _note(self) -> None:
         """Say what was left out."""
-        if self.foreign:
+        if self.notes.foreign:
             names = ", ".join(self.options.scheduler_names)
-            self.notes.append(
-                f"{self.foreign} pending pod(s) or controller(s) name another scheduler than {names} and stay out; "
+            self.notes.said.append(
+                f"{self.notes.foreign} pending pod(s) or controller(s) name another scheduler than {names} and stay out; "
                 "--schedule-all schedules them too"
             )
         if self.owners.finished:
-            self.notes.append(
+            self.notes.said.append(
                 f"{self.owners.finished} Job(s) had finished already and stay out; --duration-from job runs them again"
             )
         lost = self.owners.pods_on_unknown_nodes
         if lost:
-            self.notes.append(f"{lost} pod(s) run on nodes that the input does not have, and do not count")
+            self.notes.said.append(f"{lost} pod(s) run on nodes that the input does not have, and do not count")
 
 
 def _is_unbound_workload(loaded: Loaded) -> bool:

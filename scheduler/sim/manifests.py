@@ -117,17 +117,17 @@ def read_text(data: bytes, source: str) -> tuple[list[Document], list[Problem]]:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        return [], [Problem(source, f"is no UTF-8 text (byte {error.start}); allowed: YAML or JSON in UTF-8")]
+        return [], [Problem(source, f"this is no UTF-8 text (byte {error.start}); allowed: YAML or JSON in UTF-8")]
     if text.lstrip()[:1] in ("{", "["):
         try:
             return _objects([(json.loads(text), 1, [])], source)
         except json.JSONDecodeError as json_error:
             # Braces may also start YAML in flow style, or the first of several documents.
             if "\n---" not in text and '":' in text:
-                text_ = f"is no JSON: {json_error.msg}, column {json_error.colno}"
+                text_ = f"this is no JSON: {json_error.msg}, column {json_error.colno}"
                 return [], [Problem(source, text_, json_error.lineno)]
         except RecursionError:
-            return [], [Problem(source, "is nested too deeply")]
+            return [], [Problem(source, "this is nested too deeply")]
     loaded: list[tuple[Any, int, list[int]]] = []
     problems: list[Problem] = []
     try:
@@ -136,9 +136,9 @@ def read_text(data: bytes, source: str) -> tuple[list[Document], list[Problem]]:
         mark = error.problem_mark or error.context_mark
         where = f", column {mark.column + 1}" if mark else ""
         said = error.problem or error.context or "it cannot be read"
-        problems.append(Problem(source, f"is no YAML: {said}{where}", mark.line + 1 if mark else None))
+        problems.append(Problem(source, f"this is no YAML: {said}{where}", mark.line + 1 if mark else None))
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        problems.append(Problem(source, f"is no YAML: {' '.join(str(error).split())}"))
+        problems.append(Problem(source, f"this is no YAML: {' '.join(str(error).split())}"))
     found, wrong = _objects(loaded, source)
     return found, problems + wrong
 
@@ -151,7 +151,7 @@ def _objects(loaded: Sequence[tuple[Any, int, list[int]]], source: str) -> tuple
         if body is None:
             continue
         if isinstance(body, list):
-            problems.append(Problem(source, "is a list; allowed: an object, or kind List with items", line))
+            problems.append(Problem(source, "this is a list; allowed: an object, or kind List with items", line))
             continue
         for item, item_line in _items(body, line, item_lines):
             if text := _shape_problem(item):
@@ -176,20 +176,30 @@ def _items(body: Any, line: int, item_lines: list[int]) -> Iterator[tuple[Any, i
 def _shape_problem(body: Any) -> str:
     """Return what is wrong with the outermost shape of an object, or nothing."""
     if not isinstance(body, dict):
-        return f"is a {_word(body)}; allowed: a mapping with apiVersion, kind and metadata"
+        return f"this is no Kubernetes object but {_word(body)}; allowed: a mapping with apiVersion, kind and metadata"
     missing = [key for key in ("apiVersion", "kind") if not body.get(key)]
     if missing:
-        name = (body.get("metadata") or {}).get("name") if isinstance(body.get("metadata"), dict) else None
-        return (
-            f"{' and '.join(missing)}: missing{f' (object named {name})' if name else ''}; allowed: those of the object"
+        meta = body.get("metadata")
+        name = meta.get("name") if isinstance(meta, dict) else None
+        lack = (
+            f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing{f' from {name}' if name else ''}"
         )
+        hint = "; a configuration of the scheduler is given with --config" if "profiles" in body else ""
+        return f"this is no Kubernetes object: {lack}{hint}"
     wrong = [key for key in ("apiVersion", "kind") if not isinstance(body[key], str)]
-    return f"{wrong[0]}: {body[wrong[0]]!r} is a {_word(body[wrong[0]])}; allowed: text" if wrong else ""
+    return f"{wrong[0]}: {body[wrong[0]]!r} is {_word(body[wrong[0]])}; allowed: text" if wrong else ""
 
 
 def _word(value: object) -> str:
-    """Return the plain word for a type of YAML."""
-    words = {dict: "mapping", list: "list", str: "text", bool: "boolean", int: "number", float: "number"}
+    """Return what a value of YAML is, in plain words."""
+    words = {
+        dict: "a mapping",
+        list: "a list",
+        str: "plain text",
+        bool: "a boolean",
+        int: "a number",
+        float: "a number",
+    }
     return words.get(type(value), "null")
 
 

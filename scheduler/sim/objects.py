@@ -70,7 +70,7 @@ class ApiJob(ApiStruct, frozen=True):
 
 
 class ReplicaSpec(ApiStruct, frozen=True):
-    """The spec of a ReplicaSet, Deployment or StatefulSet."""
+    """The spec of a ReplicaSet, Deployment, StatefulSet or DaemonSet, which has no replicas."""
 
     replicas: int = 1
     pod_management_policy: str = "OrderedReady"
@@ -78,7 +78,7 @@ class ReplicaSpec(ApiStruct, frozen=True):
 
 
 class ApiReplicas(ApiStruct, frozen=True):
-    """A ReplicaSet, Deployment or StatefulSet (apps/v1)."""
+    """A ReplicaSet, Deployment, StatefulSet or DaemonSet (apps/v1)."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: ReplicaSpec = ReplicaSpec()

@@ -45,7 +45,7 @@ class Owners:
 
     def owner_of(self, api: ApiPod) -> Owner | None:
         """Return the controller of a pod, whether it is in the input or not."""
-        return _controller(api.metadata)
+        return controller_of(api.metadata)
 
     def root_of(self, owner: Owner) -> Owner:
         """Return the topmost owner in the input: the Deployment of a ReplicaSet."""
@@ -54,7 +54,7 @@ class Owners:
     def _add(self, kind: str, api: ApiJob | ApiReplicas, *, replay_finished: bool) -> None:
         owner = Owner(kind, api.metadata.namespace, api.metadata.name)
         self.controllers[owner] = api
-        parent = _controller(api.metadata)
+        parent = controller_of(api.metadata)
         if parent is not None:
             self._owners[owner] = parent
         if isinstance(api, ApiJob):
@@ -66,7 +66,7 @@ class Owners:
                 self.finished += 1
 
 
-def _controller(meta: ObjectMeta) -> Owner | None:
+def controller_of(meta: ObjectMeta) -> Owner | None:
     """Return the owner that is marked as the controller."""
     for owner in meta.owner_references or ():
         if owner.controller:

@@ -139,6 +139,9 @@ def _preemption_line(preemption: Preemption) -> str:
 
 
 def _print_unfit(outcome: Outcome, console: Console) -> None:
+    for workload in outcome.workloads:
+        if workload.phase == "Running" and workload.reason and not workload.does_not_fit:
+            console.print(f"[yellow]{escape(workload.key)}[/yellow]: {escape(workload.reason)}\n", highlight=False)
     if not outcome.unfit:
         console.print("[green]Nothing waits.[/green]\n")
         return
@@ -199,26 +202,26 @@ def _happening_text(happening: Happening) -> str:
     record, text, where = happening.workload, happening.text, short_names(happening.nodes)
     pods = f"{happening.pods} of {happening.of_pods} pods"
     is_whole = happening.pods >= happening.of_pods
+    told = f"{happening.what}: {text}" if text else happening.what
     match happening.what:
         case "submitted":
-            return f"was submitted: {size_text(record.owner.kind, record.needed)}"
+            told = f"was submitted: {size_text(record.owner.kind, record.needed)}"
         case "found":
-            return f"{'ran' if is_whole else f'ran with {pods}'} before the start, on {where}"
+            told = f"{'ran' if is_whole else f'ran with {pods}'} before the start, on {where}"
         case "started":
             started = "started" if is_whole else f"has {pods} started"
-            return f"{started} after {duration(happening.moment - record.submitted)} on {where}"
+            told = f"{started} after {duration(happening.moment - record.submitted)} on {where}"
         case "grew":
-            return f"has {count(happening.pods, 'pod')} more, on {where}"
+            told = f"has {count(happening.pods, 'pod')} more, on {where}"
         case "restarted":
-            again = "runs again" if happening.of_pods else f"has {count(happening.pods, 'pod')} again"
-            return f"{again}, on {where}"
+            told = f"{'runs again' if is_whole else f'has {pods} again'}, on {where}"
         case "evicted":
             reason = f"had to go for {text}" if text else "had to go"
-            return reason if is_whole else f"lost {pods}, which {reason}"
+            told = reason if is_whole else f"lost {pods}, which {reason}"
         case "pods failed":
             which = f"pod {happening.pod}" if happening.pod else count(happening.pods, "pod")
-            return f"{which} failed on {where}{f': {text}' if text else ''}"
-    return f"{happening.what}: {text}" if text else happening.what
+            told = f"{which} failed on {where}{f': {text}' if text else ''}"
+    return told
 
 
 def size_text(kind: str, needed: int) -> str:

@@ -1,6 +1,6 @@
 """Workload controllers: they make pods, replace those that are lost, and say when the workload has ended.
 
-For the embedded cluster, which tells them what became of their pods.  Jobs are in `jobs`.
+For the embedded cluster, which tells them what became of their pods.  Jobs are in `jobs`, DaemonSets in `daemons`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from .defaults import rfc3339, suffix_of
 from .objects import copy_meta
 
 if TYPE_CHECKING:
+    from scheduler.model.api import PodSpec
+
     from .cluster import Cluster, SimPod
     from .objects import ApiReplicas, PodTemplate
     from .world import ControllerObject, Owner
 
-_API_VERSIONS = {"Job": "batch/v1", "ReplicaSet": "apps/v1", "Deployment": "apps/v1", "StatefulSet": "apps/v1"}
+_API_VERSIONS = {"Job": "batch/v1"} | dict.fromkeys(("ReplicaSet", "Deployment", "StatefulSet", "DaemonSet"), "apps/v1")
 
 
 class Controller:
@@ -93,9 +95,9 @@ class Controller:
 
     def make_pod(
         self, name: str, run_seconds: float | None = None, labels: dict[str, str] | None = None,
-        annotations: dict[str, str] | None = None,
+        annotations: dict[str, str] | None = None, spec: PodSpec | None = None,
     ) -> SimPod:  # fmt: skip
-        """Create a pod of the template."""
+        """Create a pod of the template, or with another spec than the template's."""
         template = self.template
         assert template is not None
         owner = OwnerReference(
@@ -112,7 +114,7 @@ class Controller:
             owner_references=[owner],
         )
         self.made += 1
-        sim = self.cluster.create_pod(ApiPod(metadata=meta, spec=template.spec), run_seconds, self, self.root)
+        sim = self.cluster.create_pod(ApiPod(metadata=meta, spec=spec or template.spec), run_seconds, self, self.root)
         self.active[sim.pod.uid] = sim
         return sim
 

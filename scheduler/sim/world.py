@@ -40,7 +40,7 @@ class PodObject:
 
 @dataclass(frozen=True, slots=True)
 class ControllerObject:
-    """A Job, ReplicaSet, Deployment or StatefulSet of the input."""
+    """A Job, ReplicaSet, Deployment, StatefulSet or DaemonSet of the input."""
 
     owner: Owner
     root: Owner

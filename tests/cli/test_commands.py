@@ -10,6 +10,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from scheduler.cli.main import main
+from scheduler.kube.health import HealthServer
 
 
 def call(*arguments: str) -> Result:
@@ -52,12 +53,13 @@ def test_a_wrong_call_exits_with_2(arguments: list[str]) -> None:
 
 def test_the_version_is_that_of_the_distribution() -> None:
     """Where the package is installed, its version is printed."""
-    result = call("version")
-    assert result.exit_code == 0
     try:
-        assert result.output.strip() == version("ai-scheduler")
+        expected = version("ai-scheduler")
     except PackageNotFoundError:
-        assert result.output.strip() == "not installed"
+        expected = "not installed"
+    for asked in ("version", "--version"):
+        result = call(asked)
+        assert (result.exit_code, result.output.strip()) == (0, expected)
 
 
 def test_small_commands_import_nothing_heavy() -> None:
@@ -134,12 +136,76 @@ def test_the_effective_configuration_is_a_configuration(tmp_path: Path) -> None:
     assert call("config", "show", "--config", str(path)).output == first.output
 
 
-def test_run_tells_that_it_has_no_api_server(tmp_path: Path) -> None:
-    """Without a usable kubeconfig there is nothing to schedule: exit code 2, and a sentence."""
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--kubeconfig", "gone"], "there is no file gone; name one with --kubeconfig"),
+        ([], "there is no kubeconfig ~/.kube/config (the default); name one with --kubeconfig"),
+    ],
+)
+def test_run_tells_that_it_has_no_api_server(tmp_path: Path, arguments: list[str], expected: str) -> None:
+    """Without a usable kubeconfig there is nothing to schedule: exit code 2, the file looked for, and what to do."""
     result = subprocess.run(
-        [sys.executable, "-m", "scheduler.cli.main", "run", "--kubeconfig", str(tmp_path / "gone")],
+        [sys.executable, "-m", "scheduler.cli.main", "run", *arguments],
         capture_output=True, text=True, check=False, timeout=120, env={"PATH": "", "HOME": str(tmp_path)},
     )  # fmt: skip
     assert result.returncode == 2, result.stderr
-    assert "the API server cannot be reached" in result.stderr
+    assert (
+        f"the API server cannot be reached: {'' if arguments else 'this is no pod of a cluster, and '}{expected}"
+        in result.stderr
+    )
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("content", ["", "a: [", "apiVersion: v1"])
+def test_a_kubeconfig_that_is_none_is_named(tmp_path: Path, content: str) -> None:
+    """Whatever is wrong inside, the file is named."""
+    path = tmp_path / "config"
+    path.write_text(content)
+    result = call("run", "--kubeconfig", str(path))
+    assert result.exit_code == 2
+    assert f"the kubeconfig {path} cannot be used: " in result.stderr
+
+
+def test_a_server_that_does_not_answer_is_told_in_sentences(tmp_path: Path) -> None:
+    """The watches and the Lease say it; nothing of the inside of libraries is shown, also at the end."""
+    kubeconfig, config = tmp_path / "kubeconfig", tmp_path / "config.yaml"
+    kubeconfig.write_text(
+        "{apiVersion: v1, kind: Config, current-context: c, users: [{name: u, user: {}}], contexts: [{name: c, context: "
+        "{cluster: c, user: u}}], clusters: [{name: c, cluster: {server: 'http://127.0.0.1:9'}}]}"
+    )
+    config.write_text("{healthzBindAddress: '', metricsBindAddress: ''}")
+    command = ["run", "--kubeconfig", str(kubeconfig), "--config", str(config), "--log-format", "json"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "scheduler.cli.main", *command], stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        lines, tries = [], 0
+        while tries < 2 and (line := process.stderr.readline()):
+            lines.append(line)
+            tries += "lease_unreachable" in line
+        process.terminate()
+        lines += process.stderr.readlines()
+        assert process.wait(30) == 0, lines
+    text = "".join(lines)
+    for inside in ("kopf", "ConnectionKey", "never retrieved", "Traceback"):
+        assert inside not in text
+
+
+async def test_a_taken_port_is_told_with_the_keys_of_the_configuration() -> None:
+    """The message names what to change."""
+    first = HealthServer("127.0.0.1:0", "", lambda: (b"", "text/plain"))
+    await first.start()
+    host, port = first.bound["127.0.0.1:0"]
+    address = f"{host}:{port}"
+    try:
+        for addresses, keys in (
+            ((address, address), "healthzBindAddress and metricsBindAddress"),
+            (("", address), "metricsBindAddress"),
+        ):
+            second = HealthServer(*addresses, lambda: (b"", "text/plain"))
+            with pytest.raises(OSError, match=f"^{keys} {address}: Address already in use; give another"):
+                await second.start()
+            await second.stop()
+    finally:
+        await first.stop()

@@ -11,6 +11,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from scheduler.cli.main import main
+from scheduler.sim.notes import dump_command
 from tests.sim.worlds import a_gang, a_job, a_pod, nodes
 
 
@@ -62,17 +63,17 @@ def test_bad_input_exits_with_2_and_tells_everything_on_stderr(tmp_path: Path) -
     assert result.exit_code == 2
     assert result.stdout == ""
     assert "a.yaml:1: Pod p: spec.containers[0].resources.requests[cpu]: 'many'" in result.stderr
-    assert "b.yaml:2: is no YAML" in result.stderr
+    assert "b.yaml:2: this is no YAML" in result.stderr
     assert "2 problems; nothing was simulated." in result.stderr
 
 
 def test_json_is_alone_on_stdout(fitting: str, tmp_path: Path) -> None:
     """Scripts get JSON and nothing else, also with a page."""
-    result = call(fitting, "-o", "json", "--report", str(tmp_path / "new" / "page.html"))
+    result = call(fitting, "-o", "json", "--report", str(tmp_path / "page.html"))
     assert result.exit_code == 0
     found = json.loads(result.stdout)
     assert {entry["name"]: entry["phase"] for entry in found["workloads"]} == {"g": "Succeeded", "p": "Succeeded"}
-    assert (tmp_path / "new" / "page.html").read_text().startswith("<!doctype html>")
+    assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
 
 
 def test_standard_input_is_read(fitting: str) -> None:
@@ -139,13 +140,46 @@ def test_a_configuration_names_the_schedulers(tmp_path: Path) -> None:
     assert call(path, "--config", str(config)).exit_code == 2
 
 
-def test_a_page_that_cannot_be_written_is_told_first(fitting: str, tmp_path: Path) -> None:
-    """Nobody waits for a simulation whose page has no place."""
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [("file/page.html", "does not exist"), ("new/page.html", "does not exist"), ("folder", "directory")],
+)
+def test_a_page_that_cannot_be_written_is_told_first(fitting: str, tmp_path: Path, place: str, expected: str) -> None:
+    """Nobody waits for a simulation whose page has no place, and no folder is made in silence."""
     (tmp_path / "file").touch()
-    result = call(fitting, "--report", str(tmp_path / "file" / "page.html"))
+    (tmp_path / "folder").mkdir()
+    result = call(fitting, "--report", str(tmp_path / place))
     assert result.exit_code == 2
     assert result.stdout == ""
-    assert "cannot be written" in result.stderr
+    assert expected in result.stderr
+    assert not (tmp_path / "new").exists()
+
+
+def test_bad_input_leaves_no_empty_page(tmp_path: Path) -> None:
+    """The page is written when there is something to show."""
+    path = written(tmp_path / "a.yaml", a_pod("p", cpu="many"))
+    assert call(path, "--report", str(tmp_path / "page.html")).exit_code == 2
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_the_help_names_the_dump_that_notes_ask_for() -> None:
+    """One command, in both places."""
+    assert dump_command() in call("--help").output
+
+
+def test_a_dump_without_groups_tells_how_to_get_them(tmp_path: Path) -> None:
+    """The pods wait, and the report says what the dump lacks."""
+    result = call(written(tmp_path / "dump.yaml", *nodes(1), a_pod("p", gang="toobig")))
+    assert result.exit_code == 1
+    assert "pods name PodGroup default/toobig, but the input holds no PodGroup" in result.stdout
+    assert dump_command() in result.stdout
+
+
+def test_a_configuration_among_manifests_is_told_as_such() -> None:
+    """A folder with one is refused with what the file is, and what takes it."""
+    result = call("examples/plugins/config.yaml")
+    assert result.exit_code == 2
+    assert "this is no Kubernetes object: apiVersion and kind are missing; a configuration" in result.stderr
 
 
 def test_the_command_gives_the_same_bytes_twice(fitting: str) -> None:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from scheduler.engine import inputs as i
-from scheduler.framework.effects import BindPod
+from scheduler.framework.effects import BindPod, SetGangStatus
 from tests.builders import a_gang, a_node, a_pod
 
 from .shapes import members, nodes, running, stays
@@ -269,3 +269,43 @@ def test_node_deleted_between_decision_and_binding_answer():
     assert world.node_of("p") == bind.node_name
     world.remove("p").run()
     assert world.engine.state.validate() == []
+
+
+def test_gang_that_a_dead_process_left_half_bound_is_rolled_back():
+    """Whatever phase was written: a new process goes by the members, and evicts them when the timeout has passed."""
+    nodes = [a_node(f"n{i}").gpus(8).cpu(64).memory("512Gi").pods(110) for i in range(2)]
+    bound = [a_pod(f"job-{i}").gang("job").gpus(8).on(f"n{i}") for i in range(2)]
+    world = World(nodes, a_gang("job", 3).timeout(30), bound, a_pod("job-2").gang("job").gpus(8)).wait(20)
+    assert world.evicted == []
+    world.wait(15)
+    assert sorted(world.evicted) == ["job-0", "job-1"]
+    assert len(world.events("GangRolledBack")) == 1
+
+
+def test_gang_that_was_complete_and_lost_a_member_runs_on_after_a_restart():
+    """Its condition says BelowMinimum, and a new process believes that."""
+    nodes = [a_node(f"n{i}").gpus(8).cpu(64).memory("512Gi").pods(110) for i in range(2)]
+    bound = [a_pod(f"job-{i}").gang("job").gpus(8).on(f"n{i}") for i in range(2)]
+    gang = msgspec.structs.replace(a_gang("job", 3).timeout(30).build(), was_complete=True)
+    world = World(nodes, gang, bound, a_pod("job-2").gang("job").gpus(8)).wait(600)
+    assert world.evicted == []
+    assert world.of(SetGangStatus)[-1].reason == "BelowMinimum"
+
+
+def test_gang_of_new_pods_under_an_old_group_starts_anew():
+    """A group whose pods are all gone is no longer complete: the next start is rolled back like the first."""
+    nodes = [a_node(f"n{i}").gpus(8).cpu(64).memory("512Gi").pods(110) for i in range(2)]
+    members = [a_pod(f"old-{i}").gang("job").gpus(8) for i in range(2)]
+    world = World(nodes, a_gang("job", 2).timeout(30), members).wait(5)
+    world.remove("old-0", "old-1").wait(5)
+    world.add(a_pod("new-0").gang("job").gpus(8).on("n0")).wait(60)
+    assert world.evicted == ["new-0"]
+
+
+def test_group_that_a_bound_member_leaves_by_its_label_counts_anew():
+    """Counts follow the label."""
+    node = a_node("n0").gpus(8).cpu(64).memory("512Gi").pods(110)
+    world = World(node, a_gang("job", 1), a_pod("p").gang("job").gpus(1).on("n0").phase("Running")).wait(2)
+    assert dict(world.of(SetGangStatus)[-1].counts)["running"] == 1
+    world.add(a_pod("p").gpus(1).on("n0").phase("Running")).wait(2)
+    assert dict(world.of(SetGangStatus)[-1].counts)["running"] == 0

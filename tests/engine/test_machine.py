@@ -56,6 +56,12 @@ class Cluster(RuleBasedStateMachine):
         pods = (p for p in self.world.pods.values() if p.node_name and not p.is_terminal)
         return sorted(pods, key=lambda pod: pod.name)
 
+    def used(self, name):
+        """Return how many GPUs pods have on a node, or on the way to it, whether it is there or not."""
+        state = self.world.engine.state
+        pods = [pod for pod in state.pods.values() if state.node_of(pod.uid) == name and not pod.is_terminal]
+        return sum(pod.requests.get("nvidia.com/gpu", 0) for pod in pods)
+
     def disturb(self, pod):
         """Remember that a gang lost a member to somebody outside."""
         if (key := gang_key_of(pod)) is not None:
@@ -64,8 +70,7 @@ class Cluster(RuleBasedStateMachine):
     @rule(name=st.sampled_from(NODE_NAMES), gpus=st.sampled_from([4, 8]))
     def put_node(self, name, gpus):
         """A node comes, or offers more or less than before what its pods need."""
-        row = self.world.engine.state.view(name)
-        if row is None or row.requested.get("nvidia.com/gpu", 0) <= gpus:
+        if self.used(name) <= gpus:
             self.world.add(self.node(name, gpus))
 
     @rule(name=st.sampled_from(NODE_NAMES))
@@ -227,8 +232,9 @@ class Cluster(RuleBasedStateMachine):
             if key in self.disturbed or key in core.partial or self.world.events("GangRolledBack"):
                 continue
             members = core.cluster.members(key)
-            bound = sum(is_bound(pod) or pod.uid in core.cluster.assumed for pod in members)
-            assert bound == 0 or bound >= gang.min_member, (key, bound)
+            bound = [pod for pod in members if is_bound(pod) or pod.uid in core.cluster.assumed]
+            is_done = all(pod.phase == "Succeeded" for pod in bound)
+            assert is_done or len(bound) >= gang.min_member, (key, len(bound))
 
     @invariant()
     def evictions_have_a_reason(self):

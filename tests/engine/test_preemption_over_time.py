@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.framework.effects import EvictPod, NominatePod
-from scheduler.model import Budget
+from scheduler.model import Budget, PriorityClass
 from scheduler.model.api import LabelSelector
 from tests.builders import a_gang, a_node, a_pod
 
@@ -98,6 +98,18 @@ def test_nominated_room_is_kept_from_lower_and_equal_pods():
     assert world.node_of("urgent") == ""
     assert world.pod("urgent").nominated_node_name == ""
     assert world.evicted == ["low"]
+    stays(world)
+
+
+def test_room_is_kept_for_a_gang_at_the_priority_of_its_class():
+    """A lower class of the group counts here too: a pod between the class and the members takes the room."""
+    iron = PriorityClass(name="iron", value=3)
+    gang = [a_gang("job", 1).priority_class("iron"), members("job", 1, priority=100)]
+    world = World(nodes(1), iron, running("low", "n0"), *gang)
+    world.grace = 20.0
+    world.run().add(a_pod("between").gpus(8).priority(50)).wait(21)
+    assert world.evicted == ["low"]
+    assert world.node_of("between") == "n0"
     stays(world)
 
 

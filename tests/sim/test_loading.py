@@ -87,7 +87,7 @@ def test_kinds_that_are_not_read_are_counted_once() -> None:
     """Services and the like are no error; a note counts them."""
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
     volcano = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "g"}}
-    world = a_world(*nodes(1), service, service | {"metadata": {"name": "t"}}, volcano)
+    world = a_world(*nodes(1, 0), service, service | {"metadata": {"name": "t"}}, volcano)
     assert world.notes == ("not read: 1 PodGroup (scheduling.volcano.sh/v1beta1), 2 Service (v1)",)
 
 

@@ -1,0 +1,169 @@
+"""Notes about an input: what of it is not simulated, what is missing in it, and what looks like a slip of the pen.
+
+For the loader.  A note is no problem: the simulation runs, and its report says what to mind.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from scheduler.model.gang import COSCHEDULING_LABEL, DIALECTS, GROUP_LABEL, GangKey
+from scheduler.topology import NODE_TOPOLOGY_ANNOTATION, PRODUCT_LABEL, TopologyError, machine_of
+
+from .words import count, short_names
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from scheduler.model import Node
+
+    from .manifests import Document
+
+#: What a dump must hold so that everything that matters here is in it.
+DUMP_KINDS = ("nodes", "pods", "pc", "jobs", "deploy", "rs", "sts", "ds", "pdb")
+_GPU = "nvidia.com/gpu"
+_MOST_NAMES = 5
+#: Keys that people write for schedulerName, as their letters.
+_SLIPS = ("scheduler", "schedulername", "schedulernames", "schedulersname")
+
+
+def dump_command(dialects: Collection[str] = ("ai-scheduler",)) -> str:
+    """Return the command that dumps everything that a simulation reads, with the PodGroups of these dialects."""
+    groups = (f"podgroups.{DIALECTS[dialect]}" for dialect in sorted(dialects))
+    return f"kubectl get {','.join((*DUMP_KINDS, *groups))} -A -o yaml"
+
+
+@dataclass
+class Notes:
+    """Collects notes, and draws those of one kind together."""
+
+    said: list[str] = field(default_factory=list)
+    #: Pods and controllers that name another scheduler, and DaemonSets among them.
+    foreign: int = 0
+    foreign_daemons: int = 0
+    unread: Counter[str] = field(default_factory=Counter)
+    _unlooked: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
+    _slips: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
+    _members: dict[GangKey, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
+    _unclear_nodes: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    _unlabelled_nodes: list[str] = field(default_factory=list)
+
+    def look_at_node(self, node: Node) -> None:
+        """Find out whether the links of a node's GPUs are known."""
+        try:
+            machine_of(node.labels, node.annotations)
+        except TopologyError as error:
+            self._unclear_nodes[str(error)].append(node.name)
+            return
+        is_told = PRODUCT_LABEL in node.labels or NODE_TOPOLOGY_ANNOTATION in node.annotations
+        if node.allocatable.get(_GPU, 0) and not is_told:
+            self._unlabelled_nodes.append(node.name)
+
+    def look_at_keys(self, document: Document) -> None:
+        """Find keys that somebody took for schedulerName, or a schedulerName where nobody reads it."""
+        path, spec = _pod_spec(document)
+        outer = document.body.get("spec")
+        if path != "spec" and isinstance(outer, dict) and "schedulerName" in outer:
+            self._slips[f"spec.schedulerName is not read there, did you mean {path}.schedulerName?"][document.title] = (
+                None
+            )
+        for key in spec:
+            letters = "".join(filter(str.isalpha, str(key))).lower()
+            if key != "schedulerName" and letters in _SLIPS:
+                self._slips[f"{path}.{key} is unknown, did you mean schedulerName?"][document.title] = None
+
+    def look_at_workload(self, document: Document, namespace: str, labels: Mapping[str, str] | None) -> None:
+        """Keep what a workload of ours asks for in vain, and which PodGroup its pods name."""
+        for constraint in unlooked_constraints(_pod_spec(document)[1], document.body):
+            self._unlooked[constraint][document.title] = None
+        for dialect, label in (("ai-scheduler", GROUP_LABEL), ("coscheduling", COSCHEDULING_LABEL)):
+            if name := (labels or {}).get(label):
+                self._members[GangKey(dialect, namespace, name)][document.title] = None
+                return
+
+    def all(self, groups: Collection[GangKey]) -> tuple[str, ...]:
+        """Return all notes; `groups` are the PodGroups of the input."""
+        return (*self._of_unread(), *self.said, *self._of_groups(groups), *self._of_slips(), *self._of_constraints(),
+                *self._of_nodes())  # fmt: skip
+
+    def _of_groups(self, groups: Collection[GangKey]) -> Iterator[str]:
+        missing = {key: titles for key, titles in self._members.items() if key not in groups}
+        if not missing:
+            return
+        names = listed(sorted(map(str, missing)), "PodGroup")
+        lack = "which the input does not hold" if groups else "but the input holds no PodGroup"
+        yield f"pods name {names}, {lack}, so they wait; a dump with everything: {dump_command({key.dialect for key in missing})}"
+
+    def _of_slips(self) -> Iterator[str]:
+        for slip, titles in self._slips.items():
+            yield f"{listed(titles)}: {slip}"
+
+    def _of_constraints(self) -> Iterator[str]:
+        for constraint, titles in self._unlooked.items():
+            yield f"{constraint} are not looked at by the scheduler; used by {listed(titles)}"
+
+    def _of_nodes(self) -> Iterator[str]:
+        for error, names in self._unclear_nodes.items():
+            nodes = f"Node{'s' if len(names) > 1 else ''} {short_names(names)}"
+            yield f"{nodes}: {error}; the GPUs there are scheduled without their links"
+        if names := self._unlabelled_nodes:
+            has = "has" if len(names) == 1 else "have"
+            yield (
+                f"{count(len(names), 'node')} with GPUs {has} no {PRODUCT_LABEL} label (GPU feature discovery sets it): "
+                f"NVLink is unknown there"
+            )
+
+    def _of_unread(self) -> Iterator[str]:
+        if self.foreign_daemons:
+            daemons = count(self.foreign_daemons, "DaemonSet")
+            yield f"no pods are made for {daemons} of another scheduler; those that the input holds on nodes count"
+        if self.unread:
+            yield f"not read: {', '.join(f'{number} {name}' for name, number in sorted(self.unread.items()))}"
+
+
+def listed(names: Iterable[str], kind: str = "") -> str:
+    """Return the first names, and how many more there are; a kind that all share is named once."""
+    found = list(names)
+    shown = ", ".join(found[:_MOST_NAMES])
+    more = f" and {len(found) - _MOST_NAMES} more" if len(found) > _MOST_NAMES else ""
+    prefix = f"{kind}{'s' if len(found) > 1 else ''} " if kind else ""
+    return f"{prefix}{shown}{more}"
+
+
+def unlooked_constraints(spec: Mapping[str, Any], body: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the constraints of a pod spec that the scheduler does not look at; of unchecked fields any shape is possible."""
+    affinity = spec.get("affinity")
+    for key, name in (
+        ("podAffinity", "required inter-pod affinities"),
+        ("podAntiAffinity", "required inter-pod anti-affinities"),
+    ):
+        part = affinity.get(key) if isinstance(affinity, dict) else None
+        if isinstance(part, dict) and part.get("requiredDuringSchedulingIgnoredDuringExecution"):
+            yield name
+    if any(
+        entry.get("whenUnsatisfiable") != "ScheduleAnyway" for entry in _mappings(spec.get("topologySpreadConstraints"))
+    ):
+        yield "topologySpreadConstraints"
+    volumes = _mappings(spec.get("volumes"))
+    outer = body.get("spec")
+    claims = isinstance(outer, dict) and outer.get("volumeClaimTemplates")
+    if claims or any("persistentVolumeClaim" in volume or "ephemeral" in volume for volume in volumes):
+        yield "persistentVolumeClaim volumes"
+    if spec.get("resourceClaims"):
+        yield "resourceClaims"
+
+
+def _mappings(value: object) -> list[dict[str, Any]]:
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def _pod_spec(document: Document) -> tuple[str, dict[str, Any]]:
+    """Return the path and the content of the pod spec in a pod or a controller as it was written."""
+    found: Any = document.body.get("spec")
+    if document.kind == "Pod":
+        return "spec", found if isinstance(found, dict) else {}
+    for key in ("template", "spec"):
+        found = found.get(key) if isinstance(found, dict) else None
+    return "spec.template.spec", found if isinstance(found, dict) else {}
