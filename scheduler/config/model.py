@@ -4,6 +4,7 @@ For the command line, which reads it, the registry, which builds plugins from it
 plugins are the registry's to check; everything else is checked here.  The docstrings are the configuration reference.
 """
 
+import re
 from datetime import timedelta
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -19,6 +20,12 @@ API_VERSION: Final = "config.ai-scheduler.io/v1alpha1"
 KIND: Final = "SchedulerConfiguration"
 DEFAULT_SCHEDULER_NAME: Final = "ai-scheduler"
 _HIGHEST_PORT: Final = 65535
+#: No time in the configuration is longer than a day: beyond it lies a slip of the pen.
+_LONGEST_SECONDS: Final = 86_400
+#: Names of objects, by RFC 1123.
+_LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+_LONGEST_LABEL: Final = 63
+_LONGEST_SUBDOMAIN: Final = 253
 
 BaseProfile = Literal["ai-scheduler", "kube-default"]
 TieBreak = Literal["hash", "name", "random"]
@@ -50,6 +57,26 @@ def _repeated(key: str, names: list[str], name_key: str = "name") -> list[Proble
     ]
 
 
+def _check_label(name: str) -> str:
+    if name and not (len(name) <= _LONGEST_LABEL and _LABEL.fullmatch(name)):
+        raise ValueError(f"{_short(name)} is no name of a namespace; allowed: at most 63 of a-z, 0-9 and - inside")
+    return name
+
+
+def _check_subdomain(name: str) -> str:
+    if name and not (len(name) <= _LONGEST_SUBDOMAIN and all(map(_LABEL.fullmatch, name.split(".")))):
+        raise ValueError(
+            f"{_short(name)} is no name of an object; allowed: at most 253 of a-z, 0-9, and - and . inside"
+        )
+    return name
+
+
+def _short(text: str) -> str:
+    return repr(text) if len(text) <= _LONGEST_LABEL else f"{text[:_LONGEST_LABEL]!r}..."
+
+
+NamespaceName = Annotated[str, AfterValidator(_check_label)]
+ObjectName = Annotated[str, AfterValidator(_check_subdomain)]
 Address = Annotated[str, AfterValidator(_check_address)]
 Percentage = Annotated[int, Field(ge=0, le=100)]
 
@@ -81,13 +108,21 @@ class LeaderElection(ConfigurationModel):
     """The time between two tries to take or renew the Lease; `renewDeadline` is more than 1.2 times as long."""
     resource_lock: Literal["leases"] = "leases"
     """The kind of object that serves as lock; as in kube-scheduler, only Leases do."""
-    resource_name: str = Field(default="ai-scheduler", min_length=1)
+    resource_name: ObjectName = Field(default="ai-scheduler", min_length=1)
     """The Lease's name. It is never kube-scheduler's own one."""
-    resource_namespace: str = Field(default="ai-scheduler", min_length=1)
+    resource_namespace: NamespaceName = Field(default="ai-scheduler", min_length=1)
     """The Lease's namespace."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        times = {
+            "leaseDuration": self.lease_duration,
+            "renewDeadline": self.renew_deadline,
+            "retryPeriod": self.retry_period,
+        }
+        longest = timedelta(seconds=_LONGEST_SECONDS)
+        too_long = [key for key, time in times.items() if time > longest]
+        ProblemsError.raise_for([Problem(key, "is too long; allowed: a Go duration up to 24h") for key in too_long])
         problems = []
         if self.retry_period <= timedelta():
             problems.append(Problem("retryPeriod", "is not positive; allowed: a Go duration above 0s"))
@@ -256,13 +291,13 @@ class SchedulerConfiguration(ConfigurationModel):
     """Where `/healthz` and `/readyz` are served; empty for off, port 0 for any free port."""
     metrics_bind_address: Address = "0.0.0.0:8080"
     """Where `/metrics` is served; with the same address as `healthzBindAddress`, one server serves both."""
-    pod_initial_backoff_seconds: int = Field(default=1, ge=1)
+    pod_initial_backoff_seconds: int = Field(default=1, ge=1, le=_LONGEST_SECONDS)
     """How long a refused workload rests after its first attempt; it doubles with each one."""
-    pod_max_backoff_seconds: int = Field(default=10, ge=1)
+    pod_max_backoff_seconds: int = Field(default=10, ge=1, le=_LONGEST_SECONDS)
     """The longest rest; not below `podInitialBackoffSeconds`."""
-    unschedulable_flush_seconds: int = Field(default=300, ge=1)
+    unschedulable_flush_seconds: int = Field(default=300, ge=1, le=_LONGEST_SECONDS)
     """A refused workload is tried again after this long, even if nothing happened that could cure it."""
-    permit_max_seconds: int = Field(default=900, ge=1)
+    permit_max_seconds: int = Field(default=900, ge=1, le=_LONGEST_SECONDS)
     """No Permit plugin makes a workload wait longer than this."""
     tie_break: TieBreak = "hash"
     """Which of equally good nodes wins: `hash` spreads by a hash of pod and node, `name` takes the first by name (both

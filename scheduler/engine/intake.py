@@ -224,6 +224,7 @@ class Intake:
         core, now = self._core, self._core.clock()
         if happened.is_gone:
             return
+        core.cluster.evicted.discard(happened.uid)
         for key in core.preempting.failed(happened.uid):
             core.queue.fail(key, Status.error(f"an eviction failed: {happened.message}"), now, rests=True)
 

@@ -72,12 +72,13 @@ class Preempting:
         released = []
         for victim in room.victims:
             pod = self._cluster.pods.get(victim.pod.uid)
-            if pod is None or pod.is_terminal or pod.is_terminating:
+            if pod is None or pod.is_terminal or self._cluster.is_going(pod):
                 continue
             if in_flight(pod.uid):
                 released.append(pod.uid)
                 continue
             message = f"Preempted by {who} on node {victim.node_name}"
+            self._cluster.evicted.add(pod.uid)
             self._emit(EvictPod(pod_key(pod), PREEMPTED, message, pod.grace_period_seconds))
             self._reporter.event(pod_ref(pod), "Normal", "Preempted", "Preempting", message, controller)
         return released

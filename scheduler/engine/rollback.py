@@ -88,12 +88,13 @@ class Rollback:
         core.reporter.event(gang_ref(gang), "Warning", REASON, "Scheduling", message, "ai-scheduler")
         flights: dict[int, Flight] = {}
         for pod in members:
-            if pod.is_terminal or pod.is_terminating or core.cluster.node_of(pod.uid) is None:
+            if pod.is_terminal or core.cluster.is_going(pod) or core.cluster.node_of(pod.uid) is None:
                 continue
             flight = core.flights.of(pod.uid)
             if flight is not None and not flight.is_binding:
                 flights[id(flight)] = flight
             else:
+                core.cluster.evicted.add(pod.uid)
                 core.emit(EvictPod(pod_key(pod), REASON, message, pod.grace_period_seconds))
         return list(flights.values())
 

@@ -175,4 +175,4 @@ def counts_as_placed(pod: Pod, cluster: ClusterState) -> bool:
     """Tell whether a member counts towards the minimum: on a node (also only assumed), or finished well."""
     if pod.phase == "Succeeded":
         return True
-    return not pod.is_terminal and not pod.is_terminating and cluster.node_of(pod.uid) is not None
+    return not pod.is_terminal and not cluster.is_going(pod) and cluster.node_of(pod.uid) is not None

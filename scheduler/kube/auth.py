@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 #: How long an authorization is used before its source is asked again; the kubelet renews token files far earlier.
 FRESH_SECONDS = 60.0
+#: What the `kubernetes` package comes to grief with when a kubeconfig has another shape than it expects.
+_SHAPE_ERRORS = (ValueError, TypeError, LookupError, AttributeError)
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
@@ -74,7 +76,8 @@ def load_connection(kubeconfig: str = "", context: str | None = None) -> Connect
             config.load_kube_config(  # type: ignore[no-untyped-call]
                 path, context=context, client_configuration=facts, persist_config=False
             )
-        except (config.ConfigException, yaml.YAMLError, OSError, UnicodeDecodeError) as error:
+            _connection_from(facts).ssl_context()  # certificates that cannot be read are the kubeconfig's fault, too
+        except (config.ConfigException, yaml.YAMLError, OSError, *_SHAPE_ERRORS) as error:
             said = " ".join(str(error).split())
             raise config.ConfigException(f"the kubeconfig {path} cannot be used: {said}") from error
     return _connection_from(facts)

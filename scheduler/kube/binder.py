@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import structlog
 
@@ -23,10 +23,10 @@ from scheduler.framework.effects import (
     SetPodScheduled,
 )
 
-from .client import NOT_FOUND, ApiError, RequestError
+from .client import CONFLICT, INVALID, NOT_FOUND, ApiError, RequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from .inbox import Put
     from .writer import GangWriter, PodWriter
@@ -95,6 +95,12 @@ class Binder:
             else:
                 self._enqueue(key, effect)
 
+    def group_seen(self, group: Mapping[str, Any]) -> None:
+        """Take a PodGroup as it came in, and write its status again if somebody else has overwritten it."""
+        effect = self._gangs.seen(group)
+        if effect is not None and f"gang {effect.uid}" not in self._workers:  # what waits there is newer
+            self.carry_out([effect])
+
     async def finish(self, timeout_seconds: float) -> bool:
         """Drop what has not begun except bindings, and wait for the rest; tell whether all was finished in time."""
         for queue in self._queues.values():
@@ -146,7 +152,7 @@ class Binder:
         try:
             outcome = await self._dispatch(effect)
         except RequestError as error:
-            is_gone = isinstance(error, ApiError) and error.status == NOT_FOUND
+            is_gone = isinstance(error, ApiError) and _means_gone(effect, error)
             outcome = "gone" if is_gone else "failed"
             if not is_gone:
                 log.warning("write_failed", effect=type(effect).__name__, object=_key(effect), problem=str(error))
@@ -186,6 +192,14 @@ class Binder:
             self._put(BindingFailed(effect.pod.uid, message))
         elif isinstance(effect, EvictPod):
             self._put(EvictionFailed(effect.pod.uid, message))
+
+
+def _means_gone(effect: Effect, error: ApiError) -> bool:
+    """Tell whether there is nothing to write about any more: the object is gone, or the pod has been bound by somebody."""
+    if error.status == CONFLICT:
+        return "precondition" in error.message.lower()  # a namesake has taken the name
+    is_bound = error.status == INVALID and isinstance(effect, NominatePod) and "already bound" in error.message
+    return error.status == NOT_FOUND or is_bound
 
 
 def _key(effect: Effect) -> str | None:

@@ -11,7 +11,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import aiohttp
 import msgspec
@@ -34,9 +34,11 @@ LONGEST_RETRY_AFTER_SECONDS = 60.0
 _READ_BUFFER_BYTES = 2**20
 _TEMPORARY = frozenset({500, 502, 503, 504})
 
-BAD_REQUEST, UNAUTHORIZED, FORBIDDEN, NOT_FOUND, CONFLICT, GONE, TOO_MANY_REQUESTS = 400, 401, 403, 404, 409, 410, 429
+BAD_REQUEST, UNAUTHORIZED, FORBIDDEN, NOT_FOUND, CONFLICT, GONE = 400, 401, 403, 404, 409, 410
+INVALID, TOO_MANY_REQUESTS = 422, 429
 
 Sleep = Callable[[float], Awaitable[None]]
+T = TypeVar("T")
 
 
 class RequestError(Exception):
@@ -50,6 +52,10 @@ class UnreachableError(RequestError):
         """Keep what happened, and whether the server surely has not seen the request."""
         super().__init__(message)
         self.is_unsent = is_unsent
+
+
+class ForeignAnswerError(UnreachableError):
+    """Something answered with success, but not as the API server does: a proxy, a login page.  Nothing is known then."""
 
 
 class ApiError(RequestError):
@@ -160,7 +166,15 @@ class Client:
 
     async def get(self, path: str, params: Mapping[str, str] | None = None, *, attempts: int = ATTEMPTS) -> Any:
         """Return an object, decoded."""
-        return msgspec.json.decode(await self.get_bytes(path, params, attempts=attempts))
+        return await self._request("GET", path, decode=_object, params=params, attempts=attempts, is_idempotent=True)
+
+    async def discover(self, path: str, kind: type[T], *, attempts: int = ATTEMPTS) -> T:
+        """Return a document of discovery, which is no object, in the form of a struct."""
+
+        def decode(body: bytes) -> T:
+            return msgspec.json.decode(body, type=kind)
+
+        return await self._request("GET", path, decode=decode, attempts=attempts, is_idempotent=True)
 
     async def get_bytes(
         self,
@@ -172,25 +186,28 @@ class Client:
     ) -> bytes:
         """Return an object or a list as it came."""
         headers = {"Accept": accept} if accept else None
-        return await self._request("GET", path, params=params, headers=headers, attempts=attempts, is_idempotent=True)
+        return await self._request(
+            "GET", path, decode=bytes, params=params, headers=headers, attempts=attempts, is_idempotent=True
+        )
 
     async def post(self, path: str, body: object, *, attempts: int = ATTEMPTS) -> Any:
         """Create something; repeated only where the server surely did nothing."""
-        return msgspec.json.decode(await self._request("POST", path, body=body, attempts=attempts) or b"null")
+        return await self._request("POST", path, decode=_object, body=body, attempts=attempts)
 
     async def put(self, path: str, body: object, *, attempts: int = ATTEMPTS) -> Any:
         """Replace an object; with a resourceVersion inside, only if nobody else did meanwhile."""
-        return msgspec.json.decode(await self._request("PUT", path, body=body, attempts=attempts))
+        return await self._request("PUT", path, decode=_object, body=body, attempts=attempts)
 
     async def patch(self, path: str, body: object, content_type: str = MERGE_PATCH, *, attempts: int = ATTEMPTS) -> Any:
         """Change an object; a repetition has the same result, so it is repeated like a read."""
         headers = {"Content-Type": content_type}
-        answer = await self._request("PATCH", path, body=body, headers=headers, attempts=attempts, is_idempotent=True)
-        return msgspec.json.decode(answer)
+        return await self._request(
+            "PATCH", path, decode=_object, body=body, headers=headers, attempts=attempts, is_idempotent=True
+        )
 
     async def delete(self, path: str, body: object = None, *, attempts: int = ATTEMPTS) -> None:
         """Delete an object; give the uid as precondition, so that a repetition hits no successor."""
-        await self._request("DELETE", path, body=body, attempts=attempts, is_idempotent=True)
+        await self._request("DELETE", path, decode=_mapping, body=body, attempts=attempts, is_idempotent=True)
 
     @asynccontextmanager
     async def stream(
@@ -209,17 +226,18 @@ class Client:
         method: str,
         path: str,
         *,
+        decode: Callable[[bytes], T],
         params: Mapping[str, str] | None = None,
         body: object = None,
         headers: Mapping[str, str] | None = None,
         attempts: int,
         is_idempotent: bool = False,
-    ) -> bytes:
-        """Send until it succeeds, is refused for good or the attempts are used up."""
+    ) -> T:
+        """Send until it succeeds, is refused for good or the attempts are used up; return the answer, decoded."""
         data = None if body is None else msgspec.json.encode(body)
         for attempt in range(attempts):
             try:
-                return await self._once(method, path, params, data, headers)
+                return _decoded(await self._once(method, path, params, data, headers), decode, f"{method} {path}")
             except ApiError as error:
                 is_repeatable = error.status == TOO_MANY_REQUESTS or (is_idempotent and error.is_temporary)
                 if not is_repeatable or attempt == attempts - 1:
@@ -316,6 +334,26 @@ class Client:
             raise UnreachableError(f"{method} {path}: {error}", is_unsent=True) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise UnreachableError(f"{method} {path}: {error!r}") from error
+
+
+def _decoded(body: bytes, decode: Callable[[bytes], T], request: str) -> T:
+    try:
+        return decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ForeignAnswerError(f"{request}: the answer is not the API server's: {error}") from error
+
+
+def _mapping(body: bytes) -> dict[str, Any]:
+    return msgspec.json.decode(body, type=dict[str, Any])
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    """Return an API object, or the Status that some requests are answered with; other JSON is somebody else's."""
+    answer = _mapping(body)
+    meta = answer.get("metadata")
+    if answer.get("kind") != "Status" and not (isinstance(meta, dict) and isinstance(meta.get("name"), str)):
+        raise msgspec.ValidationError("JSON without `metadata.name`")
+    return answer
 
 
 async def _remaining(response: aiohttp.ClientResponse) -> bytes:

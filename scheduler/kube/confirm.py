@@ -78,8 +78,8 @@ class Confirmations:
         """Read one pod and report what it is; try again later if that fails."""
         self._due[ref] = self._clock() + PATIENCE_SECONDS
         try:
-            body = await self._client.get_bytes(f"/api/v1/namespaces/{ref.namespace}/pods/{ref.name}")
-            pod = pod_from_api(msgspec.json.decode(body, type=ApiPod))
+            found = await self._client.get(f"/api/v1/namespaces/{ref.namespace}/pods/{ref.name}")
+            pod = pod_from_api(msgspec.convert(found, ApiPod))
         except ApiError as error:
             if error.status == NOT_FOUND:
                 self._is_gone(ref)

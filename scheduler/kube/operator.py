@@ -15,10 +15,11 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import kopf
+import msgspec
 import structlog
 
 from .client import Client, RequestError, Sleep, UnreachableError, backoff_seconds
-from .pending import GROUP, PLURAL, VERSION, OnRefused, PendingView, pending_selector
+from .pending import GROUP, PLURAL, VERSION, OnGroup, OnRefused, PendingView, pending_selector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -34,6 +35,22 @@ LOOK_SECONDS = 15.0
 LONGEST_RESTART_SECONDS = 5.0
 #: After a run of this length a failure of Kopf is the first one again.
 HEALTHY_SECONDS = 60.0
+
+
+class _Named(msgspec.Struct):
+    name: str
+
+
+class _Groups(msgspec.Struct):
+    """What discovery says of API groups."""
+
+    groups: list[_Named]
+
+
+class _Resources(msgspec.Struct):
+    """What discovery says of the resources of one group and version."""
+
+    resources: list[_Named]
 
 
 class _NoEssence(kopf.DiffBaseStorage):
@@ -66,6 +83,7 @@ class Operator:
         scheduler_names: Collection[str],
         *,
         on_refused: OnRefused = lambda *_: None,
+        on_group: OnGroup = lambda _: None,
         on_spawned: Callable[[], None] = lambda: None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
@@ -75,7 +93,9 @@ class Operator:
         self._selector = pending_selector(scheduler_names)
         self._on_spawned = on_spawned
         self._sleep = sleep
-        self._view = PendingView(client, put, views, scheduler_names, on_refused=on_refused, sleep=sleep)
+        self._view = PendingView(
+            client, put, views, scheduler_names, on_refused=on_refused, on_group=on_group, sleep=sleep
+        )
         #: Set once everything that was there at the start has come.
         self.synced = self._view.synced
         self._given: str | None = None
@@ -84,6 +104,7 @@ class Operator:
 
     async def run(self) -> None:
         """Run until cancelled."""
+        asyncio.get_running_loop().set_exception_handler(_loop_complained)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._supervise(), name="kopf")
             group.create_task(self._view.first_sync(), name="operator sync")
@@ -113,7 +134,7 @@ class Operator:
         failures = 0
         while True:
             try:
-                await self._client.get("/apis", attempts=1)
+                await self._client.discover("/apis", _Groups, attempts=1)
             except UnreachableError:
                 failures += 1
                 await self._sleep(backoff_seconds(failures, 0.5, LONGEST_RESTART_SECONDS))
@@ -148,13 +169,13 @@ class Operator:
     async def _serves_groups(self) -> bool:
         """Tell whether discovery, where Kopf looks, shows our PodGroups."""
         try:
-            groups = await self._client.get("/apis", attempts=1)
-            if not any(group["name"] == GROUP for group in groups["groups"]):
+            found = await self._client.discover("/apis", _Groups, attempts=1)
+            if not any(group.name == GROUP for group in found.groups):
                 return False
-            resources = await self._client.get(f"/apis/{GROUP}/{VERSION}", attempts=1)
+            served = await self._client.discover(f"/apis/{GROUP}/{VERSION}", _Resources, attempts=1)
         except RequestError:
             return False
-        return any(resource["name"] == PLURAL for resource in resources["resources"])
+        return any(resource.name == PLURAL for resource in served.resources)
 
     def _settings(self) -> kopf.OperatorSettings:
         settings = kopf.OperatorSettings()
@@ -205,3 +226,13 @@ class Operator:
             private_key_path=connection.key_path,
             proxy_url=connection.proxy,
         )
+
+
+def _loop_complained(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Hold back that a task inside Kopf failed unheard: why Kopf ended is said once, where it is started again."""
+    task = context.get("future")
+    code = getattr(task.get_coro(), "cr_code", None) if isinstance(task, asyncio.Task) else None
+    if code is not None and "/kopf/" in code.co_filename.replace("\\", "/"):
+        log.debug("operator_task_failed", problem=repr(context.get("exception")))
+    else:
+        loop.default_exception_handler(context)

@@ -17,7 +17,7 @@ from scheduler.model import GangKey, gang_from_api, pod_from_api
 from scheduler.model.api import ApiPod, ApiPodGroup
 from scheduler.model.gang import DIALECTS
 
-from .reconcile import Reconciler, View
+from .reconcile import SECONDS_PER_OBJECT, Reconciler, View
 
 if TYPE_CHECKING:
     from .client import Client, Sleep
@@ -30,9 +30,13 @@ PODS = "/api/v1/pods"
 GROUP, VERSION, PLURAL = DIALECTS["ai-scheduler"], "v1alpha1", "podgroups"
 GROUPS = f"/apis/{GROUP}/{VERSION}/{PLURAL}"
 LONGEST_SYNC_SECONDS = 60.0
+#: How often to look, while waiting for the first sight of everything, whether it is still there.
+LOOK_AGAIN_SECONDS = 1.0
 
 #: Is told of a pending pod that makes no sense: namespace, name, uid and the problem.
 OnRefused = Callable[[str, str, str, str], None]
+#: Is given a PodGroup of ours, as JSON, each time it comes in.
+OnGroup = Callable[[Mapping[str, Any]], None]
 
 
 def pending_selector(scheduler_names: Collection[str]) -> str:
@@ -58,13 +62,16 @@ class PendingView:
         scheduler_names: Collection[str],
         *,
         on_refused: OnRefused,
+        on_group: OnGroup = lambda _: None,
         sleep: Sleep,
     ) -> None:
-        """Keep where inputs go; `on_refused` is told of pods that make no sense."""
+        """Keep where inputs go; `on_refused` is told of pods that make no sense, `on_group` of each PodGroup as it is."""
         self._put = put
         self._views = views
         self._names = frozenset(scheduler_names)
         self._on_refused = on_refused
+        self._on_group = on_group
+        self._sleep = sleep
         #: Uids that were shown and not withdrawn, ours or not, usable or not.
         self._shown: set[str] = set()
         self._groups: dict[str, GangKey] = {}
@@ -100,6 +107,7 @@ class PendingView:
             return
         if event["type"] is None and uid in self._groups:
             self.reconciler.ask()
+        self._on_group(obj)
         self._group(obj)
 
     async def first_sync(self) -> None:
@@ -111,12 +119,24 @@ class PendingView:
             self._awaited |= await self.reconciler.names(view) - set(view.uids())
         self._came("")
         try:
-            async with asyncio.timeout(LONGEST_SYNC_SECONDS):
+            async with asyncio.timeout(LONGEST_SYNC_SECONDS), asyncio.TaskGroup() as group:
+                dropping = group.create_task(self._drop_what_left(), name="operator sync looks again")
                 await self._all_came.wait()
+                dropping.cancel()
         except TimeoutError:
             log.warning("operator_slow", missing=len(self._awaited))
             self.reconciler.ask()
         self.synced.set()
+
+    async def _drop_what_left(self) -> None:
+        """Wait no longer for what left between our list and Kopf's: no event will ever tell of it."""
+        while True:
+            await self._sleep(LOOK_AGAIN_SECONDS + len(self._awaited) * SECONDS_PER_OBJECT)
+            present: set[str] = set()
+            for view in self._compared():
+                present |= await self.reconciler.names(view)
+            self._awaited &= present
+            self._came("")
 
     def _pending(self, obj: Mapping[str, Any]) -> None:
         """Hand a pending pod of ours over, if it makes sense."""

@@ -143,7 +143,7 @@ class Reconciler:
             obj = await self._client.get(f"{prefix}/namespaces/{key.namespace}/{kind}/{key.name}")
         except RequestError:
             return
-        if obj["metadata"]["uid"] == key.uid:
+        if obj["metadata"].get("uid") == key.uid:
             view.unseen(obj)
 
     async def _wait(self, seconds: float) -> None:

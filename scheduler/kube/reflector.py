@@ -208,7 +208,6 @@ class Reflector(Generic[T]):
         }
         async with self._client.stream(self.resource.path, params, self._timing.silence) as content:
             async for lines in read_lines(content, self._timing.silence):
-                self._heard()
                 for line in lines:
                     self._event(line)
                     await self._pause()
@@ -218,12 +217,15 @@ class Reflector(Generic[T]):
     def _event(self, line: bytes) -> None:
         """Take one line of the stream."""
         event = watch_event(line, self.resource.type)
+        if event.key is not None or event.error is not None:
+            self._heard()
         if event.error is not None:
             raise _RelistError(f"the watch ended: {api_error(event.error.code, event.raw)}")
         if event.key is not None and event.key.version:
             self._version = event.key.version
         if event.key is None or event.type == "BOOKMARK":
-            if event.problem:
+            if event.problem and event.problem != self.problem:  # not each line of a proxy's page
+                self.problem = event.problem
                 log.warning("watch_line_unreadable", resource=self.resource.name, problem=event.problem)
         elif event.obj is None:
             self._sink.refused(event.key, event.problem)

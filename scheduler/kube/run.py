@@ -132,6 +132,7 @@ class Process:
             self._views,
             [profile.scheduler_name for profile in configuration.profiles],
             on_refused=self._complaints.take,
+            on_group=self._binder.group_seen,
             on_spawned=self._take_signals,
         )
 

@@ -111,6 +111,7 @@ def decode_page(body: bytes, kind: type[T]) -> Page[T]:
         typed = _decoder(_page_type(kind)).decode(body)
     except msgspec.MsgspecError:
         return _piecewise(body, kind)
+    _check_list(typed.metadata)
     return Page(typed.items or [], typed.metadata.version, typed.metadata.next_page, [])
 
 
@@ -135,6 +136,7 @@ def watch_event(line: bytes, kind: type[T]) -> WatchEvent[T]:
 def _piecewise(body: bytes, kind: type[T]) -> Page[T]:
     """Return a page whose objects are decoded one by one."""
     page = _decoder(_RawPage).decode(body)
+    _check_list(page.metadata)
     items: list[T] = []
     refused: list[tuple[ObjectKey, str]] = []
     for raw in page.items or ():
@@ -143,6 +145,12 @@ def _piecewise(body: bytes, kind: type[T]) -> Page[T]:
         except msgspec.MsgspecError as error:
             refused.append((_key_of_raw(bytes(raw)) or ObjectKey("", "", ""), str(error)))
     return Page(items, page.metadata.version, page.metadata.next_page, refused)
+
+
+def _check_list(meta: ListMeta) -> None:
+    """Raise if the JSON is not the API server's: taken for an empty list, it would remove everything there is."""
+    if not meta.version:
+        raise msgspec.ValidationError("the answer is no list of the API server: it has no metadata.resourceVersion")
 
 
 def _key_of_raw(raw: bytes) -> ObjectKey | None:

@@ -25,7 +25,7 @@ from .client import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from scheduler.framework.effects import BindPod, EvictPod, NominatePod, PodRef, SetGangStatus, SetPodScheduled
     from scheduler.model.api import Condition
@@ -35,6 +35,8 @@ BIND_ATTEMPTS = 12
 LONGEST_BIND_BACKOFF_SECONDS = 15.0
 #: How many pods' and gangs' last statuses are remembered.
 REMEMBERED = 20_000
+#: How often a group's status that others overwrite is written again.
+REPAIRS = 5
 
 
 class SeenPod(Protocol):
@@ -222,7 +224,7 @@ class PodWriter:
             if error.status == NOT_FOUND:
                 return None
             raise
-        return found if found["metadata"]["uid"] == pod.uid else None
+        return found if found["metadata"].get("uid") == pod.uid else None
 
     async def _patch_status(self, pod: PodRef, status: dict[str, Any], attempts: int = 5) -> None:
         body = {"metadata": {"uid": pod.uid}, "status": status}
@@ -237,6 +239,8 @@ class GangWriter:
         self._client = client
         self._now = now
         self._written = _Memory()
+        #: By uid what the object says since our last write, in which version, the effect, and how often it was repaired.
+        self._said = _Memory()
 
     async def set_status(self, effect: SetGangStatus) -> bool:
         """Write the status unless it says that already; tell whether there was something to write.
@@ -248,14 +252,46 @@ class GangWriter:
         known = self._written.get(effect.uid)
         if known is not None and known[0] == new:
             return False
+        found: dict[str, Any] = {}
         if known is None:
-            known = _remembered(await self._client.get(path))
+            found = await self._client.get(path)
+            known = _remembered(found)
         since = known[2] if known[1] == effect.scheduled and known[2] else self._now()
         status = _gang_status(effect, since)
         if known[3:] != (status,):
-            await self._client.patch(f"{path}/status", {"metadata": {"uid": effect.uid}, "status": status})
+            found = await self._client.patch(f"{path}/status", {"metadata": {"uid": effect.uid}, "status": status})
         self._written.put(effect.uid, (new, effect.scheduled, since, status))
+        if found:
+            before = self._said.get(effect.uid)
+            repairs = before[3] if before is not None and before[2] == effect else 0
+            self._said.put(effect.uid, (_essence(found), _version(found), effect, repairs))
         return known[3:] != (status,)
+
+    def seen(self, group: Mapping[str, Any]) -> SetGangStatus | None:
+        """Take a group as it came in; return the effect to carry out again if somebody overwrote what we wrote last.
+
+        Older sights of it mean nothing.  Two that write against each other stop after a few turns, until there is news.
+        """
+        uid = group["metadata"]["uid"]
+        said = self._said.get(uid)
+        if said is None or _version(group) <= said[1] or _essence(group) == said[0]:
+            return None
+        self._written.forget(uid)
+        essence, _, effect, repairs = said
+        self._said.put(uid, (essence, _version(group), effect, repairs + 1))
+        return effect if repairs < REPAIRS else None
+
+
+def _essence(group: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return what must not be overwritten by others: the phase and the counts."""
+    status = group.get("status") or {}
+    return status.get("phase"), status.get("counts")
+
+
+def _version(obj: Mapping[str, Any]) -> int:
+    """Return the version of an object as a number; they grow, and KEP-5504 promises that they may be compared."""
+    text = str(obj["metadata"].get("resourceVersion") or "")
+    return int(text) if text.isascii() and text.isdigit() else 0
 
 
 def _remembered(group: dict[str, Any]) -> tuple[Any, ...]:

@@ -28,7 +28,7 @@ def members_placed(pod: Pod, cluster: ClusterState) -> tuple[int, int]:
         return 1, 1
     placed = 0
     for member in cluster.members(key):
-        is_alive = not member.is_terminal and not member.is_terminating and cluster.node_of(member.uid) is not None
+        is_alive = not member.is_terminal and not cluster.is_going(member) and cluster.node_of(member.uid) is not None
         placed += is_alive or member.phase == "Succeeded"
     return placed, gang.min_member
 

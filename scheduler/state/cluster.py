@@ -41,6 +41,8 @@ class ClusterState:
         self.budgets: dict[tuple[str, str], Budget] = {}
         #: Grows with every change that a snapshot would show.
         self.generation = 0
+        #: Uids of pods whose eviction was asked for; they are as good as gone for whoever counts on them.
+        self.evicted: set[str] = set()
         #: Nodes where room was kept for a pod that is not going there any more; whoever reads them empties the list.
         self.released: list[str] = []
         self._placed: dict[str, str] = {}
@@ -101,6 +103,7 @@ class ClusterState:
         if pod is None:
             return None
         self.assumed.pop(uid, None)
+        self.evicted.discard(uid)
         self.nominate(uid, "")
         del self.pods[uid]
         self._count(uid)
@@ -133,6 +136,10 @@ class ClusterState:
         if node_name:
             self.nominations[uid] = node_name
             self._nominated_on.setdefault(node_name, {})[uid] = None
+
+    def is_going(self, pod: Pod) -> bool:
+        """Tell whether a pod's deletion was asked for, by anybody."""
+        return pod.is_terminating or pod.uid in self.evicted
 
     def node_of(self, uid: str) -> str | None:
         """Return the node that a pod is assigned to or assumed on."""

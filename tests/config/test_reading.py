@@ -152,7 +152,7 @@ def test_zero_rate_stands_for_the_default():
     ("text", "expected"),
     [
         ("tieBreak: coin", "tieBreak: 'coin' is unknown; allowed: hash, name, random"),
-        ("podInitialBackoffSeconds: 0", "podInitialBackoffSeconds: 0 is out of range; allowed: from 1"),
+        ("podInitialBackoffSeconds: 0", "podInitialBackoffSeconds: 0 is out of range; allowed: from 1 to 86400"),
         ("podInitialBackoffSeconds: '1'", "podInitialBackoffSeconds: '1' is no whole number; allowed: a whole number"),
         ("podMaxBackoffSeconds: 1.5", "podMaxBackoffSeconds: 1.5 is no whole number; allowed: a whole number"),
         ("clientConnection: {qps: .nan}", "clientConnection.qps: nan is no finite number; allowed: a finite number"),
@@ -347,6 +347,76 @@ def test_identity_is_ours_or_kube_schedulers_or_absent(text, expected):
 def test_what_is_no_plain_yaml_mapping_is_refused(text, expected):
     """Neither a trace nor code nor a guess comes of a broken text."""
     assert problems(text) == [expected]
+
+
+BOMB = "a0: &a0 {x: 1}\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 12))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [BOMB, BOMB.replace("[", "{<<: [").replace("]", "]}"), f"profiles: [{{args: {{{BOMB.replace(chr(10), ',')}}}}}]"],
+)
+def test_aliases_that_stand_for_billions_are_refused(text):
+    """A few lines must not fill the memory, neither as lists nor as merged mappings nor inside arguments."""
+    (problem,) = problems(text)
+    assert problem.endswith("its aliases stand for more than 100,000 values; allowed: fewer, or none")
+
+
+def test_a_few_aliases_are_fine():
+    """They spare repetition between profiles."""
+    text = (
+        "profiles: [{schedulerName: a, plugins: &p {score: {disabled: [{name: X}]}}}, {schedulerName: b, plugins: *p}]"
+    )
+    first, second = config.parse(text).profiles
+    assert first.plugins == second.plugins
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("9" * 5000, "the value is no int"),
+        ("0x" + "f" * 5000, "the number is out of range; allowed: whole numbers of 64 bits"),
+        ("9" * 30, "the number is out of range; allowed: whole numbers of 64 bits"),
+        ("2025-13-45", "the value is no timestamp"),
+        ("!!int x", "the value is no int"),
+        ("!!bool x", "the value is no bool"),
+        ("!!timestamp x", "the value is no timestamp"),
+    ],
+)
+def test_a_value_that_cannot_be_converted_is_a_problem_like_others(value, expected):
+    """PyYAML's own accidents do not come out as traces."""
+    assert problems(f"podMaxBackoffSeconds: {value}") == [f"line 1, column 23: {expected}"]
+
+
+@pytest.mark.parametrize(
+    "key", ["podInitialBackoffSeconds", "podMaxBackoffSeconds", "unschedulableFlushSeconds", "permitMaxSeconds"]
+)
+def test_no_time_is_longer_than_a_day(key):
+    """More is a slip of the pen."""
+    assert problems(f"{key}: 86401")[0] == f"{key}: 86401 is out of range; allowed: from 1 to 86400"
+    config.parse(f"{{podMaxBackoffSeconds: 86400, {key}: 86400}}" if key != "podMaxBackoffSeconds" else f"{key}: 86400")
+
+
+def test_no_term_of_the_lease_is_longer_than_a_day():
+    """The longest duration there is must not overflow either."""
+    expected = "leaderElection.retryPeriod: is too long; allowed: a Go duration up to 24h"
+    assert problems("leaderElection: {retryPeriod: 23999999976h}") == [expected]
+
+
+@pytest.mark.parametrize("name", ["Bad Name/../x", "..", "-a", "a-", "a_b", "a\n", "x" * 254])
+def test_the_lease_has_the_name_of_an_object(name):
+    """Names go into paths of requests."""
+    with pytest.raises(ValueError, match="is no name of an object; allowed: at most 253 of"):
+        LeaderElection(resource_name=name)
+    with pytest.raises(ValueError, match="is no name of a namespace; allowed: at most 63 of"):
+        LeaderElection(resource_namespace=name)
+
+
+def test_only_the_name_of_a_lease_may_have_dots():
+    """Namespaces are labels, Leases subdomains."""
+    LeaderElection(resource_name="a.b-1", resource_namespace="a-b1")
+    with pytest.raises(ValueError, match=r"'a\.b' is no name of a namespace"):
+        LeaderElection(resource_namespace="a.b")
 
 
 def test_json_is_read_as_well():

@@ -225,6 +225,31 @@ def test_no_eviction_without_a_placement_that_needs_it():
     assert world.evicted == []
 
 
+def test_member_does_not_join_a_gang_that_is_being_evicted():
+    """Between the decision to evict a gang and its end, a late member does not count on the others."""
+    world = World(nodes(1, gpus=16), a_gang("low", 2), members("low", 2)).run().wait(5)
+    late = a_pod("low-late").gang("low").cpu(1)
+    world.add(a_pod("urgent").gpus(16).priority(10), late)
+    world.engine.step()
+    world.grace = 20.0
+    world.run()
+    assert sorted(world.evicted) == ["low-0", "low-1"]
+    assert world.node_of("low-late") == ""
+    world.wait(30)
+    assert world.placed == {"urgent": "n0"}
+
+
+def test_two_preemptors_in_one_step_evict_nobody_twice():
+    """The second counts the first one's victims as going, and finds its own."""
+    world = World(nodes(3), low_nodes(3), a_pod("a").gpus(8).priority(10), a_pod("b").gpus(8).priority(9))
+    world.grace = 20.0
+    world.run()
+    assert len(world.evicted) == len(set(world.evicted)) == 2
+    world.wait(30)
+    assert world.waiting == set()
+    assert len(world.evicted) == 2
+
+
 def test_two_preemptors_take_turns_in_peace():
     """Gangs of equal importance never evict each other."""
     world = World(nodes(2), a_gang("a", 2), members("a", 2, priority=5)).run()

@@ -64,6 +64,8 @@ class Answer:
     after_doing_it: bool = False
     #: Cut the connection instead of answering.
     cut: bool = False
+    #: Answer with success and this page, as a proxy or a login page does.
+    page: str | None = None
     #: Say nothing until the test ends.
     silent: bool = False
 
@@ -212,6 +214,8 @@ class ScriptedServer:
                 assert request.transport is not None
                 request.transport.abort()
                 return web.Response()
+            if answer.page is not None:
+                return web.Response(text=answer.page)
             return _status(answer.status, answer.reason, answer.message, answer.headers)
         return await self._do(request, body, is_watch=is_watch)
 

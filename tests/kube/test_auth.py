@@ -97,9 +97,25 @@ def test_no_kubeconfig_is_an_error_at_start(tmp_path: Path) -> None:
         load_connection(str(tmp_path / "missing"))
 
 
+def test_a_kubeconfig_with_an_unreadable_certificate_is_named(tmp_path: Path) -> None:
+    """What it refers to belongs to it."""
+    path = kubeconfig(tmp_path, {"token": "t"}, **{"certificate-authority-data": base64.b64encode(b"no").decode()})
+    with pytest.raises(ConfigException, match=r"\Athe kubeconfig .* cannot be used: "):
+        load_connection(path)
+
+
 def test_the_own_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment says it, or the default holds."""
     monkeypatch.setenv("POD_NAMESPACE", "somewhere")
     assert own_namespace() == "somewhere"
     monkeypatch.delenv("POD_NAMESPACE")
     assert own_namespace("fallback") == "fallback"
+
+
+@pytest.mark.parametrize("content", [b"a: [", b"\xff\xfe\x00\x01", b"just text", b"[]", b"{}", b"clusters: 7", b""])
+def test_a_broken_kubeconfig_is_named(tmp_path: Path, content: bytes) -> None:
+    """Whatever is wrong with it, the command line shows one line."""
+    path = tmp_path / "broken"
+    path.write_bytes(content)
+    with pytest.raises(ConfigException, match=r"\Athe kubeconfig .*broken cannot be used: .*\Z"):
+        load_connection(str(path))

@@ -335,3 +335,47 @@ async def test_finish_gives_up_after_its_time(server: ScriptedServer, world: Wor
     assert not await world.binder.finish(0.01)
     await world.binder.stop()
     assert len(world.binder) == 0
+
+
+BOUND = Answer(422, "Invalid", "nominatedNodeName: Forbidden: may not be set on pods that are already bound")
+NAMESAKE = Answer(409, "Conflict", "Precondition failed: UID in precondition: a, UID in object meta: b")
+
+
+@pytest.mark.parametrize("answer", [BOUND, NAMESAKE, Answer(404)])
+async def test_a_nomination_that_came_too_late_is_no_failure(
+    server: ScriptedServer, world: World, answer: Answer
+) -> None:
+    """Somebody bound, replaced or deleted the pod: there is nothing to write about any more."""
+    server.script("PATCH", f"{POD}/status", answer)
+    await world.do(NominatePod(REF, "n"))
+    assert world.outcomes == [("NominatePod", "gone")]
+
+
+async def test_another_invalid_nomination_is_a_failure(server: ScriptedServer, world: World) -> None:
+    """Only the one reason is known to be harmless."""
+    server.script("PATCH", f"{POD}/status", Answer(422, "Invalid", "nominatedNodeName: too long"))
+    await world.do(NominatePod(REF, "n"))
+    assert world.outcomes == [("NominatePod", "failed")]
+
+
+async def test_an_overwritten_group_status_is_written_again(server: ScriptedServer, world: World) -> None:
+    """Our own write, seen again or late, is no reason; two that fight stop after a few turns."""
+    server.kinds[GROUPS] = "PodGroup"
+    spec = {"metadata": {"name": "g", "namespace": "default", "uid": "uid-g"}, "spec": {"minMember": 2}}
+    before = server.put(GROUPS, spec)
+    await world.do(gang_status())
+
+    def phase() -> str:
+        return (server.get(GROUPS, "g") or {})["status"]["phase"]
+
+    for sight in (before, server.get(GROUPS, "g")):
+        assert sight is not None
+        world.binder.group_seen(sight)
+        assert len(world.binder) == 0
+    for turn in range(7):
+        overwritten = server.put(GROUPS, (server.get(GROUPS, "g") or {}) | {"status": {"phase": "Running"}})
+        world.binder.group_seen(overwritten)
+        await world.do()
+        assert phase() == ("Pending" if turn < 5 else "Running")
+    await world.do(gang_status(message="news"))
+    assert phase() == "Pending"

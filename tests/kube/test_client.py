@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.kube.auth import Connection, Login
-from scheduler.kube.client import ApiError, Client, TokenBucket, UnreachableError
+from scheduler.kube.client import ApiError, Client, ForeignAnswerError, TokenBucket, UnreachableError
 from tests.builders import a_pod
 from tests.kube.conftest import Naps, login_to
 from tests.kube.scripted import PODS, Answer, ScriptedServer
@@ -131,3 +131,28 @@ async def test_a_bucket_without_rate_never_waits() -> None:
     for _ in range(10):
         await bucket.take()
     assert naps.seconds == []
+
+
+FOREIGN = ["<html>log in</html>", '{"error": "log in"}', "[]", "null", ""]
+
+
+@pytest.mark.parametrize("page", FOREIGN)
+async def test_an_answer_of_somebody_else_is_no_answer(server: ScriptedServer, client: Client, page: str) -> None:
+    """A proxy's page is repeated like a lost answer, and reported as one."""
+    server.put(PODS, a_pod("p").manifest())
+    server.script("GET", POD, Answer(page=page), Answer(page=page))
+    assert (await client.get(POD))["metadata"]["name"] == "p"
+    server.script("GET", POD, Answer(page=page))
+    with pytest.raises(ForeignAnswerError, match="the answer is not the API server's"):
+        await client.get(POD, attempts=1)
+
+
+@pytest.mark.parametrize("page", FOREIGN)
+async def test_a_write_answered_by_somebody_else_may_have_happened(
+    server: ScriptedServer, client: Client, page: str
+) -> None:
+    """It is not repeated, and its outcome is unknown."""
+    server.script("POST", f"{POD}/binding", Answer(page=page))
+    with pytest.raises(ForeignAnswerError) as caught:
+        await client.post(f"{POD}/binding", {})
+    assert not caught.value.is_unsent

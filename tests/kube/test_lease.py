@@ -161,3 +161,16 @@ async def test_a_lost_lease_is_not_released(server: ScriptedServer, client: Clie
     clock.now += 20
     await one.release()
     assert spec(server)["holderIdentity"] == "one"
+
+
+@pytest.mark.parametrize("page", ["<html>log in</html>", '{"error": "log in"}'])
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+async def test_a_page_of_somebody_else_is_no_lease(
+    server: ScriptedServer, client: Client, method: str, page: str
+) -> None:
+    """Neither a read nor a renewal that a proxy answers makes a leader or ends the process."""
+    server.script(method, PATH, Answer(page=page))
+    one = candidate(client, "one", Clock())
+    assert not await one._try()
+    assert not one.is_held()
+    assert await one._try()

@@ -268,3 +268,64 @@ async def test_what_appears_during_the_list_is_no_ghost(client: Client, naps: Na
 
     reconciler._present = late  # type: ignore[method-assign]
     assert await reconciler.compare(view) == 0
+
+
+@pytest.mark.parametrize("page", ["<html>log in</html>", '{"error": "log in"}', '{"groups": [{}]}', "[]"])
+async def test_a_page_of_somebody_else_ends_nothing(server: ScriptedServer, client: Client, page: str) -> None:
+    """Kopf is started when the API server itself answers."""
+    server.put(PODS, a_pod("p").manifest())
+    server.script("GET", "/apis", *[Answer(page=page)] * 3)
+    server.script("LIST", PODS, *[Answer(page=page)] * 3)
+    async with operating(server, client) as world:
+        await server.until(lambda: "p" in world.pods())
+
+
+@pytest.mark.parametrize("page", ["<html>log in</html>", '{"error": "log in"}', '{"items": []}'])
+async def test_a_page_of_somebody_else_makes_no_ghosts(
+    server: ScriptedServer, client: Client, naps: Naps, page: str
+) -> None:
+    """JSON without a version is no empty list."""
+    server.script("LIST", PODS, *[Answer(page=page)] * 5)
+    held = Held("uid-p")
+    assert await Reconciler(client, [held.view()], naps).compare(held.view()) == 0
+    assert held.left == []
+
+
+async def test_the_start_does_not_wait_for_what_left_meanwhile(server: ScriptedServer, client: Client) -> None:
+    """A pod that is gone between our list and Kopf's appears in no event."""
+    server.put(PODS, a_pod("stays").manifest())
+    server.put(PODS, a_pod("deleted").manifest())
+    server.put(PODS, a_pod("bound").manifest())
+    server.script("GET", "/apis", *[Answer(503)])  # which sets Kopf's start apart from the first list
+    world = World(server, client, ("ai-scheduler",))
+    view = world.operator._view
+    sync = asyncio.create_task(view.first_sync())
+    await server.until(lambda: len(server.seen("LIST", PODS)) == 1 and view._awaited)
+    server.remove(PODS, "deleted")
+    server.put(PODS, a_pod("bound").on("n").manifest())
+    await server.until(lambda: view._awaited == {"uid-stays"})
+    assert not sync.done()
+    view.pod_event({"type": None, "object": server.get(PODS, "stays")})
+    async with asyncio.timeout(5.0):
+        await sync
+    assert world.operator.synced.is_set()
+
+
+async def test_what_fails_unheard_inside_kopf_is_not_shouted(
+    server: ScriptedServer, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Other tasks' failures still are."""
+    from kopf._cogs.aiokits import aiotasks  # noqa: PLC0415 - a coroutine of Kopf's own
+
+    async def fails() -> None:
+        raise ValueError("ours")
+
+    async with operating(server, client):
+        loop = asyncio.get_running_loop()
+        for coroutine in (aiotasks.wait({1}), fails()):  # type: ignore[arg-type]
+            task = loop.create_task(coroutine)
+            await asyncio.wait([task])
+            loop.call_exception_handler({"message": "never retrieved", "future": task, "exception": task.exception()})
+    assert [record.exc_info[0] for record in caplog.records if record.name == "asyncio" and record.exc_info] == [
+        ValueError
+    ]

@@ -120,7 +120,7 @@ class Costs:
         now, name = self._handle.now(), record.node.name
         pods = sorted(record.pods.values(), key=lambda pod: importance(pod, now))
         weak = [(pod, unit) for pod in pods if (unit := self._units.of(pod, name)) is not None]
-        violating, _ = split_by_budget([pod for pod, _ in weak if not pod.is_terminating], self._handle.budgets())
+        violating, _ = split_by_budget([pod for pod, unit in weak if not unit.is_going], self._handle.budgets())
         broken = {pod.uid for pod in violating}
         for pod, _ in weak:
             self._violations[pod.uid] = pod.uid in broken
@@ -144,7 +144,7 @@ class Costs:
         return []
 
     def _cost(self, units: Sequence[Unit]) -> Cost:
-        pods = [pod for unit in units for pod, _ in unit.pods if not pod.is_terminating]
+        pods = [pod for unit in units if not unit.is_going for pod, _ in unit.pods]
         violations = sum(self._violations.get(pod.uid, False) for pod in pods)
         now = self._handle.now()
         run = sum(now - (now if pod.started is None else pod.started) for pod in pods)

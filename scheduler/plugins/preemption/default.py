@@ -154,7 +154,7 @@ class DefaultPreemption(Plugin):
 
     def _is_free(self, victim: Pod) -> bool:
         """Tell whether a victim costs nothing, as it is going anyway; kube-scheduler counts such pods like others."""
-        return bool(self.args.protect_gangs) and victim.is_terminating
+        return bool(self.args.protect_gangs) and self.handle.cluster.is_going(victim)
 
     def _fits(self, state: CycleState, pod: Pod, row: int) -> bool:
         return bool(self.handle.passes(state, pod, self.handle.snapshot.nodes.select(np.array([row])))[0])

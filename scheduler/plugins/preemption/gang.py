@@ -102,7 +102,8 @@ class GangPreemption(Plugin):
     def _result(self, trial: Trial, plan: _WhatIf) -> PostFilterResult | Status:
         names = {uid: self.handle.snapshot.all_rows[row].node.name for uid, (_, row) in trial.placed.items()}
         gone = [(pod, node) for unit in plan.evicted() for pod, node in unit.pods]
-        violating, _ = split_by_budget([pod for pod, _ in gone if not pod.is_terminating], self.handle.budgets())
+        cost = [pod for pod, _ in gone if not self.handle.cluster.is_going(pod)]
+        violating, _ = split_by_budget(cost, self.handle.budgets())
         broken = {pod.uid for pod in violating}
         victims = tuple(Victim(pod, node, pod.uid in broken) for pod, node in gone)
         message = f"pod group preemption: found a placement for podgroup, preempting {len(victims)} victims"

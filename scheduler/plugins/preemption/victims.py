@@ -62,11 +62,8 @@ class Unit:
     pods: tuple[tuple[Pod, str], ...]
     priority: int
     gang: GangKey | None = None
-
-    @property
-    def is_going(self) -> bool:
-        """All of it is going anyway."""
-        return all(pod.is_terminating for pod, _ in self.pods)
+    #: A pod that is going anyway.
+    is_going: bool = False
 
 
 class Units:
@@ -89,8 +86,8 @@ class Units:
         """Return what evicting a pod entails; None if it may not be evicted for this preemptor."""
         if self._is_stuck(pod.uid):
             return None
-        if pod.is_terminating:
-            return Unit(((pod, node_name),), pod.priority)
+        if self._cluster.is_going(pod):
+            return Unit(((pod, node_name),), pod.priority, is_going=True)
         if pod.priority >= self._priority:
             return None
         key = gang_key_of(pod)
@@ -108,7 +105,7 @@ class Units:
             (member, node)
             for member in self._cluster.members(key)
             if not member.is_terminal
-            and not member.is_terminating
+            and not self._cluster.is_going(member)
             and (node := self._cluster.node_of(member.uid)) is not None
         ]
         placed.sort(key=lambda entry: importance(entry[0], self._now))
