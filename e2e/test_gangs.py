@@ -113,6 +113,19 @@ def test_gpus_with_the_best_links_are_chosen_and_published(world: World) -> None
     assert "bandwidth" in annotations[f"{GROUP}/placement"]
 
 
+def test_linked_gpus_are_preferred_among_mixed_nodes(world: World) -> None:
+    """Of boards without NVLink, a hybrid mesh with two GPUs left on each side, and a free mesh, four GPUs come from the free one."""
+    world.node("boards", product="NVIDIA-L4")
+    torn = world.node("torn", product=V100)
+    free = world.node("free", product=V100)
+    for name, gpus in (("a", "0,1"), ("b", "4,5")):
+        taken = {f"{GROUP}/gpus": f"{gpus};basis=assumed"}
+        world.pod(name, gpus=2, schedulerName="somebody-else", nodeName=torn, annotations=taken)
+    wait_until(lambda: len(world.placed()) == 2, what="the pods of the other scheduler")
+    world.pod("four", gpus=4)
+    assert world.wait_placed("four")["four"] == free
+
+
 def test_gang_prefers_nodes_of_one_clique(world: World) -> None:
     """Nodes that share an NVLink clique are filled together."""
     for i in range(6):

@@ -62,7 +62,7 @@ _AI_SCHEDULER: dict[str, int] = {
     },
     "NodeResourcesFit": 3,
     "GPUIsolation": 5,
-    "NVLinkTopology": 3,
+    "NVLinkTopology": 5,
     "DefaultPreemption": 0,
     "GangPreemption": 0,
     "DefaultBinder": 0,
