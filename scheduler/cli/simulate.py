@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console
 
+from scheduler.sim.annotations import MOST_SECONDS
+
 from .reading import configuration_of, give_up, with_base
 
 if TYPE_CHECKING:
@@ -23,6 +25,22 @@ DOES_NOT_FIT = 1
 _WIDTH_OF_FILES = 160
 
 
+class Seconds(click.ParamType[float]):
+    """A number of seconds that a simulation can last."""
+
+    name = "seconds"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number."""
+        try:
+            seconds = float(str(value).removesuffix("s"))
+        except ValueError:
+            seconds = -1.0
+        if not 0 <= seconds <= MOST_SECONDS:  # NaN is neither
+            self.fail(f"{value!r} is not allowed; allowed: seconds from 0 to {MOST_SECONDS}, such as 600", param, ctx)
+        return seconds
+
+
 class DurationSource(click.ParamType[str | float]):
     """The words annotation and job, or a number of seconds."""
 
@@ -34,15 +52,12 @@ class DurationSource(click.ParamType[str | float]):
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str | float:
         """Return the word or the number."""
-        if isinstance(value, float) or value in ("annotation", "job"):
-            return value
+        if value in ("annotation", "job"):
+            return str(value)
         try:
-            seconds = float(str(value).removesuffix("s"))
-        except ValueError:
-            seconds = -1.0
-        if not 0 <= seconds < float("inf"):
+            return Seconds().convert(value, param, ctx)
+        except click.BadParameter:
             self.fail(f"{value!r} is not allowed; allowed: annotation, job, or seconds such as 600", param, ctx)
-        return seconds
 
 
 @click.command()
@@ -70,10 +85,10 @@ class DurationSource(click.ParamType[str | float]):
     type=click.Choice(["ai-scheduler", "kube-default"]),
     help="The built-in plugins to decide with; with --config, the file says.",
 )
-@click.option("--until", type=click.FloatRange(min=0), metavar="SECONDS", help="Cut the simulation after so long.")
+@click.option("--until", type=Seconds(), metavar="SECONDS", help="Cut the simulation after so long.")
 @click.option(
     "--start-delay",
-    type=click.FloatRange(min=0),
+    type=Seconds(),
     default=2.0,
     show_default=True,
     metavar="SECONDS",

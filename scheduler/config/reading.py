@@ -10,16 +10,15 @@ from pydantic import BaseModel, ValidationError
 
 from .model import API_VERSION, KIND, NOT_HONOURED, SchedulerConfiguration
 from .problems import Problem, problems_of
+from .strict_yaml import StrictConstructor, refuse_expansion
 from .upstream import absent_uses
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 
 #: Keys whose values belong to somebody else and are handed on as they are.
 RAW_KEYS: Final = ("args", "extenders")
-#: How many values a file may have once its aliases are expanded; a few lines of them can stand for billions.
-MOST_VALUES: Final = 100_000
 _INTEGER_BITS: Final = 63
 
 
@@ -149,52 +148,18 @@ def _yaml_problem(error: yaml.YAMLError) -> Problem:
     return Problem("", " ".join(str(error).split()))
 
 
-def _expanded_size(node: yaml.Node, sizes: dict[int, int]) -> int:
-    """Return how many values a node stands for, aliases expanded; RecursionError if it stands in itself. O(nodes)."""
-    known = sizes.get(id(node))
-    if known == 0:
-        raise RecursionError
-    if known is None:
-        sizes[id(node)] = 0
-        parts = node.value if isinstance(node, yaml.CollectionNode) else []
-        children = (child for part in parts for child in (part if isinstance(part, tuple) else (part,)))
-        known = sizes[id(node)] = 1 + sum(_expanded_size(child, sizes) for child in children)
-    return known
-
-
-class _StrictLoader(yaml.SafeLoader):
+class _StrictLoader(StrictConstructor, yaml.SafeLoader):
     """A SafeLoader to which a key that is there twice is an error, as to kube-scheduler; so is what would break it."""
 
     def get_single_node(self) -> yaml.Node | None:
         node: yaml.Node | None = super().get_single_node()
         if node is not None:
-            sizes: dict[int, int] = {}
-            if _expanded_size(node, sizes) > max(MOST_VALUES, len(sizes)):
-                problem = f"its aliases stand for more than {MOST_VALUES:,} values; allowed: fewer, or none"
-                raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+            refuse_expansion(node)
         return node
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        try:
-            value = super().construct_object(node, deep)
-        except (ValueError, ArithmeticError, LookupError, AttributeError):  # PyYAML's own, of values it cannot convert
-            value = None
-            problem = f"the value is no {node.tag.rpartition(':')[2]}"
-        else:
-            problem = ""
-            if isinstance(value, int) and value.bit_length() > _INTEGER_BITS:
-                problem = "the number is out of range; allowed: whole numbers of 64 bits"
-        if problem:
+        value = super().construct_object(node, deep)
+        if isinstance(value, int) and value.bit_length() > _INTEGER_BITS:
+            problem = "the number is out of range; allowed: whole numbers of 64 bits"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
         return value
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen = set()
-        for key_node, _ in node.value:
-            if isinstance(key_node, yaml.ScalarNode) and key_node.tag != "tag:yaml.org,2002:merge":
-                if key_node.value in seen:
-                    raise yaml.constructor.ConstructorError(
-                        None, None, f"the key {key_node.value!r} is there twice; allowed: once", key_node.start_mark
-                    )
-                seen.add(key_node.value)
-        return super().construct_mapping(node, deep)

@@ -14,11 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from scheduler.framework.effects import BindPod
+from scheduler.framework.effects import BindPod, PrepareBinding
 from scheduler.framework.handle import WaitingPod
 from scheduler.framework.plugin import AwaitEffects
 from scheduler.framework.runtime import PluginError, answer, call
 from scheduler.framework.status import Code, Reason, Status
+
+from .reporter import pod_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -143,8 +145,7 @@ class Flights:
                 seat.pre_bound += 1
                 said = call(plugin, "pre_bind", seat.state, seat.pod, seat.node_name)
                 if isinstance(said, AwaitEffects):
-                    for effect in said.effects:
-                        emit(effect)
+                    emit(PrepareBinding(pod_key(seat.pod), said.until_key, said.effects))
                     seat.awaited[said.until_key] = now + said.timeout_seconds
                 elif said is not None and not isinstance(said, Status):
                     raise PluginError(plugin.NAME, "PreBind", f"the answer is no status: {said!r}")

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 
 from scheduler.model.gang import BELOW_MINIMUM
 
-from .workloads import counts_as_placed
-
 if TYPE_CHECKING:
     from scheduler.framework.status import Status
     from scheduler.model import Gang, Pod
@@ -55,7 +53,7 @@ def condition_of(
     """Return status, reason and message of the condition Scheduled; a gang that was complete is told apart."""
     if gang.problems:
         return "False", "InvalidPodGroup", "; ".join(gang.problems)
-    placed = sum(1 for pod in members if pod.phase == "Succeeded" or (pod.node_name and counts_as_placed(pod, cluster)))
+    placed = sum(1 for pod in members if pod.phase == "Succeeded" or (pod.node_name and cluster.counts_as_placed(pod)))
     if placed >= gang.min_member:
         return "True", "Scheduled", f"at least {gang.min_member} members are on nodes or have succeeded"
     if was_complete and placed:

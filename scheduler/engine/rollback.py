@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from scheduler.framework.effects import EvictPod
 
 from .reporter import gang_ref, pod_key
-from .workloads import counts_as_placed
 
 if TYPE_CHECKING:
     from scheduler.framework.workload import Workload
@@ -70,7 +69,7 @@ class Rollback:
             bound = sum(is_bound(pod) for pod in members)
             if gang is None or not bound or bound >= gang.min_member:
                 del core.partial[key]
-            elif sum(counts_as_placed(pod, core.cluster) for pod in members) >= gang.min_member:
+            elif sum(core.cluster.counts_as_placed(pod) for pod in members) >= gang.min_member:
                 core.partial[key] = now + _GRACE_SECONDS
             else:
                 del core.partial[key]

@@ -101,7 +101,7 @@ class Workloads:
             text = f"gang {gang_key} waits for members: {known} of {gang.min_member} pods exist"
             return Status.unresolvable(Reason("WaitingForMembers", text, _GROUP_CURES, Kind.NOT_NOW))
         workload.priority = self._priority(workload, gang)
-        placed = sum(1 for pod in self._cluster.members(gang_key) if counts_as_placed(pod, self._cluster))
+        placed = sum(1 for pod in self._cluster.members(gang_key) if self._cluster.counts_as_placed(pod))
         workload.needed = max(1, gang.min_member - placed)
         ready = sum(1 for uid in workload.pods if self._gate(uid) is None)
         if ready < workload.needed:
@@ -169,10 +169,3 @@ def is_same_for_scheduling(former: Pod, pod: Pod) -> bool:
     return (former.shape, former.labels, former.gates, former.annotations, former.priority_class_name) == (
         pod.shape, pod.labels, pod.gates, pod.annotations, pod.priority_class_name,
     )  # fmt: skip
-
-
-def counts_as_placed(pod: Pod, cluster: ClusterState) -> bool:
-    """Tell whether a member counts towards the minimum: on a node (also only assumed), or finished well."""
-    if pod.phase == "Succeeded":
-        return True
-    return not pod.is_terminal and not cluster.is_going(pod) and cluster.node_of(pod.uid) is not None

@@ -49,6 +49,15 @@ class BindPod(Effect):
 
 
 @dataclass(frozen=True, slots=True)
+class PrepareBinding(Effect):
+    """Carry out what a PreBind plugin asks for, in order; answered by AwaitedDone, with the first failure if there is one."""
+
+    pod: PodRef
+    key: str
+    effects: tuple[Effect, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class EvictPod(Effect):
     """Give a pod the DisruptionTarget condition, then delete it with its own grace period.
 

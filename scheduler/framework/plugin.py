@@ -121,8 +121,12 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class AwaitEffects:
-    """PreBind: carry these effects out and wait until `until_key` is reported done, at most this long."""
+    """PreBind: carry these effects out, in order, before the pod is bound.
+
+    The edge reports when the last is done; the first that fails, or no report in time, gives everything back.
+    """
 
     effects: tuple[Effect, ...]
+    #: Names what is waited for, in messages; of one plugin's own choice, different from those of others.
     until_key: str
     timeout_seconds: float

@@ -123,11 +123,6 @@ class Status:
         """All sentences, as one."""
         return ", ".join(reason.text for reason in self.reasons)
 
-    @property
-    def is_rejection(self) -> bool:
-        """The status says no, in one of the two ways."""
-        return self.code in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
-
 
 @dataclass(slots=True)
 class PreFilterResult:

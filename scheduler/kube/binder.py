@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import structlog
 
-from scheduler.engine.inputs import BindingFailed, BindingSucceeded, EvictionFailed
+from scheduler.engine.inputs import AwaitedDone, BindingFailed, BindingSucceeded, EvictionFailed
 from scheduler.framework.effects import (
     BindPod,
     Effect,
     EmitEvent,
     EvictPod,
     NominatePod,
+    PrepareBinding,
     SetGangStatus,
     SetPodScheduled,
 )
@@ -86,7 +87,7 @@ class Binder:
         return len(self._workers)
 
     def carry_out(self, effects: Iterable[Effect]) -> None:
-        """Start carrying out effects; returns at once.  Without the Lease they are dropped: the process is ending."""
+        """Start carrying out effects; returns at once.  Without the Lease they are dropped: whoever leads decides anew."""
         for effect in effects:
             if isinstance(effect, EmitEvent):
                 self._recorder.record(effect)
@@ -177,7 +178,25 @@ class Binder:
                 return "done" if await self._pods.set_scheduled(effect) else "skipped"
             case SetGangStatus():
                 return "done" if await self._gangs.set_status(effect) else "skipped"
+            case EmitEvent():
+                self._recorder.record(effect)
+            case PrepareBinding():
+                return await self._prepare(effect)
         return "done"
+
+    async def _prepare(self, effect: PrepareBinding) -> str:
+        """Carry out what a pod needs before its binding, one after the other; answer once, with the first failure."""
+        failure = ""
+        for wanted in effect.effects:
+            try:
+                if await self._dispatch(wanted) == "failed":
+                    failure = f"{type(wanted).__name__} failed"
+            except RequestError as error:
+                failure = f"{type(wanted).__name__} failed: {error}"
+            if failure:
+                break
+        self._put(AwaitedDone(effect.pod.uid, effect.key, failure))
+        return "failed" if failure else "done"
 
     async def _bind(self, effect: BindPod) -> str:
         answer = await self._pods.bind(effect)
@@ -192,6 +211,8 @@ class Binder:
             self._put(BindingFailed(effect.pod.uid, message))
         elif isinstance(effect, EvictPod):
             self._put(EvictionFailed(effect.pod.uid, message))
+        elif isinstance(effect, PrepareBinding):
+            self._put(AwaitedDone(effect.pod.uid, effect.key, message))
 
 
 def _means_gone(effect: Effect, error: ApiError) -> bool:
@@ -205,7 +226,7 @@ def _means_gone(effect: Effect, error: ApiError) -> bool:
 def _key(effect: Effect) -> str | None:
     """Return what names the object that an effect writes, or None for an effect that is not known."""
     match effect:
-        case BindPod() | EvictPod() | NominatePod() | SetPodScheduled():
+        case BindPod() | EvictPod() | NominatePod() | SetPodScheduled() | PrepareBinding():
             return f"pod {effect.pod.uid}"
         case SetGangStatus():
             return f"gang {effect.uid}"

@@ -26,11 +26,7 @@ def members_placed(pod: Pod, cluster: ClusterState) -> tuple[int, int]:
     gang = cluster.gangs.get(key) if key is not None else None
     if key is None or gang is None:
         return 1, 1
-    placed = 0
-    for member in cluster.members(key):
-        is_alive = not member.is_terminal and not cluster.is_going(member) and cluster.node_of(member.uid) is not None
-        placed += is_alive or member.phase == "Succeeded"
-    return placed, gang.min_member
+    return sum(cluster.counts_as_placed(member) for member in cluster.members(key)), gang.min_member
 
 
 class Gang(Plugin):

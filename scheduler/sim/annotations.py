@@ -21,6 +21,8 @@ from scheduler.topology import GPUS_ANNOTATION, NODE_TOPOLOGY_ANNOTATION
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+#: No simulation is longer: about 30 years.
+MOST_SECONDS = 10**9
 RUN_SECONDS = f"{PREFIX}/run-seconds"
 SUBMIT_SECONDS = f"{PREFIX}/submit-seconds"
 EXIT_CODE = f"{PREFIX}/exit-code"
@@ -47,8 +49,8 @@ def seconds_of(annotations: Mapping[str, str] | None, key: str) -> float | None:
         seconds = float(text)
     except ValueError:
         seconds = math.nan
-    if not 0 <= seconds < math.inf:
-        raise ValueError(f"{text!r} is no time; allowed: seconds from 0, such as '600'")
+    if not 0 <= seconds <= MOST_SECONDS:
+        raise ValueError(f"{text!r} is no time; allowed: seconds from 0 to {MOST_SECONDS}, such as '600'")
     return seconds
 
 

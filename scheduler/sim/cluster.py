@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from scheduler.engine.inputs import (
+    AwaitedDone,
     BindingFailed,
     BindingSucceeded,
     EvictionFailed,
@@ -23,7 +24,15 @@ from scheduler.engine.inputs import (
     PodRemoved,
     PriorityClassChanged,
 )  # fmt: skip
-from scheduler.framework.effects import BindPod, EmitEvent, EvictPod, NominatePod, SetGangStatus, SetPodScheduled
+from scheduler.framework.effects import (
+    BindPod,
+    EmitEvent,
+    EvictPod,
+    NominatePod,
+    PrepareBinding,
+    SetGangStatus,
+    SetPodScheduled,
+)
 from scheduler.model import Gang, GangKey, Node, Pod, PriorityClass, pod_from_api
 from scheduler.model.api import Condition
 from scheduler.model.gang import DIALECTS
@@ -212,7 +221,7 @@ class Cluster:
 
     # What the engine asks for.
 
-    def apply(self, effect: Effect) -> None:
+    def apply(self, effect: Effect) -> None:  # noqa: C901 - one case per effect
         """Carry out an effect, as an API server would."""
         match effect:
             case BindPod():
@@ -229,6 +238,10 @@ class Cluster:
                 self._set_gang_status(effect)
             case EmitEvent():
                 self.events.append(effect)
+            case PrepareBinding(pod=ref, key=key, effects=effects):
+                for wanted in effects:
+                    self.apply(wanted)
+                self._inputs.append(AwaitedDone(ref.uid, key))
             case _:
                 raise TypeError(f"the embedded cluster does not know the effect {type(effect).__name__}")
 

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from scheduler.config.strict_yaml import StrictConstructor, refuse_expansion
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -137,7 +139,9 @@ def read_text(data: bytes, source: str) -> tuple[list[Document], list[Problem]]:
         where = f", column {mark.column + 1}" if mark else ""
         said = error.problem or error.context or "it cannot be read"
         problems.append(Problem(source, f"this is no YAML: {said}{where}", mark.line + 1 if mark else None))
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+    except RecursionError:
+        problems.append(Problem(source, "this is nested too deeply, or in itself"))
+    except (yaml.YAMLError, ValueError) as error:
         problems.append(Problem(source, f"this is no YAML: {' '.join(str(error).split())}"))
     found, wrong = _objects(loaded, source)
     return found, problems + wrong
@@ -177,6 +181,8 @@ def _shape_problem(body: Any) -> str:
     """Return what is wrong with the outermost shape of an object, or nothing."""
     if not isinstance(body, dict):
         return f"this is no Kubernetes object but {_word(body)}; allowed: a mapping with apiVersion, kind and metadata"
+    if str(body.get("kind")).endswith("List") and not isinstance(body.get("items", []), list):
+        return f"items is {_word(body['items'])}; allowed: a list of objects"
     missing = [key for key in ("apiVersion", "kind") if not body.get(key)]
     if missing:
         meta = body.get("metadata")
@@ -206,9 +212,12 @@ def _word(value: object) -> str:
 def _yaml_documents(text: str) -> Iterator[tuple[Any, int, list[int]]]:
     """Yield each document with its line and the lines of its `items`."""
     loader = _Loader(text)
+    has_aliases = "&" in text and "*" in text
     try:
         while loader.check_node():
             node = loader.get_node()
+            if has_aliases:
+                refuse_expansion(node)
             lines = [item.start_mark.line + 1 for item in _item_nodes(node)]
             yield loader.construct_document(node), node.start_mark.line + 1, lines
     finally:
@@ -226,21 +235,8 @@ def _item_nodes(node: yaml.Node) -> list[yaml.Node]:
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class _Loader(_Base):  # type: ignore[misc]
+class _Loader(StrictConstructor, _Base):  # type: ignore[misc]
     """YAML as the API server's clients read it: times stay text, as JSON has none; a key that is there twice is an error."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Build a mapping; refuse a repeated key, which would lose the first value in silence."""
-        seen = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-                if key.value in seen:
-                    raise yaml.constructor.ConstructorError(
-                        None, None, f"the key {key.value!r} is there twice; allowed: once", key.start_mark
-                    )
-                seen.add(key.value)
-        found: dict[Any, Any] = super().construct_mapping(node, deep)
-        return found
 
 
 #: Numbers in base 60 (`12:30:45`) are text to the API server's clients, so they are taken out, like times.

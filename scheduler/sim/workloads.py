@@ -119,8 +119,8 @@ class Controller:
         return sim
 
 
-class ReplicaController(Controller):
-    """A ReplicaSet or Deployment: so many pods, for ever."""
+class Replicated(Controller):
+    """What makes so many pods of one template."""
 
     def __init__(self, item: ControllerObject, api: ApiReplicas, cluster: Cluster) -> None:
         """Keep the spec."""
@@ -136,6 +136,10 @@ class ReplicaController(Controller):
     def template(self) -> PodTemplate:
         """The template."""
         return self._spec.template
+
+
+class ReplicaController(Replicated):
+    """A ReplicaSet or Deployment: so many pods, for ever."""
 
     def reconcile(self) -> None:
         """Make the missing replicas."""
@@ -147,23 +151,8 @@ class ReplicaController(Controller):
             self.make_pod(f"{prefix}-{suffix_of(*self.owner, self.made)}", labels=labels)
 
 
-class StatefulController(Controller):
+class StatefulController(Replicated):
     """A StatefulSet: pods with fixed names, one after the other unless its policy is Parallel."""
-
-    def __init__(self, item: ControllerObject, api: ApiReplicas, cluster: Cluster) -> None:
-        """Keep the spec."""
-        super().__init__(item.owner, item.root, cluster)
-        self._spec = api.spec
-
-    @property
-    def wanted(self) -> int:
-        """The replicas."""
-        return self._spec.replicas
-
-    @property
-    def template(self) -> PodTemplate:
-        """The template."""
-        return self._spec.template
 
     def pod_started(self, sim: SimPod) -> None:
         """Make the next pod."""

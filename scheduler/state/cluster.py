@@ -137,6 +137,12 @@ class ClusterState:
             self.nominations[uid] = node_name
             self._nominated_on.setdefault(node_name, {})[uid] = None
 
+    def counts_as_placed(self, pod: Pod) -> bool:
+        """Tell whether a gang's member counts towards its minimum: on a node (also only assumed), or finished well."""
+        if pod.phase == "Succeeded":
+            return True
+        return not pod.is_terminal and not self.is_going(pod) and self.node_of(pod.uid) is not None
+
     def is_going(self, pod: Pod) -> bool:
         """Tell whether a pod's deletion was asked for, by anybody."""
         return pod.is_terminating or pod.uid in self.evicted

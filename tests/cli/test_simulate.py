@@ -209,3 +209,12 @@ def test_the_demo_cluster_is_small_enough_for_a_real_api_server() -> None:
     assert {node["metadata"]["labels"].get("nvidia.com/gpu.product") for node in found} == {
         "NVIDIA-H100-80GB-HBM3", "Tesla-V100-SXM2-32GB", None,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("option", ["--start-delay", "--until", "--duration-from"])
+@pytest.mark.parametrize("value", ["nan", "inf", "-1", "1e308", "soon"])
+def test_what_is_no_time_is_bad_input(fitting: str, option: str, value: str) -> None:
+    """Exit 2 with what is allowed, whatever the option."""
+    result = call(fitting, option, value)
+    assert result.exit_code == 2
+    assert "allowed: " in result.output

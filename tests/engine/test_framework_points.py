@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.engine import inputs as i
-from scheduler.framework.effects import BindPod
+from scheduler.framework.effects import BindPod, PrepareBinding
 from tests.builders import a_gang, a_node, a_pod
 
 from . import plugins as p
@@ -151,6 +151,7 @@ def test_pre_bind_awaits_what_it_asked_for():
     """The binding goes out when the edge reports it done."""
     world = world_with(p.Preparer, things=[nodes(1), a_pod("p").gpus(8).label("prepare")]).run()
     assert world.placed == {}
+    assert [(e.pod.name, e.key, e.effects) for e in world.of(PrepareBinding)] == [("p", "prepared", ())]
     world.wait(20)
     world.engine.handle(i.AwaitedDone("uid-p", "prepared"))
     world.run()

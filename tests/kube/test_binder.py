@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scheduler.engine.inputs import BindingFailed, BindingSucceeded, EvictionFailed, Input
+from scheduler.engine.inputs import AwaitedDone, BindingFailed, BindingSucceeded, EvictionFailed, Input
 from scheduler.framework.effects import (
     BindPod,
     Effect,
@@ -16,6 +16,7 @@ from scheduler.framework.effects import (
     NominatePod,
     ObjectRef,
     PodRef,
+    PrepareBinding,
     SetGangStatus,
     SetPodScheduled,
 )
@@ -379,3 +380,30 @@ async def test_an_overwritten_group_status_is_written_again(server: ScriptedServ
         assert phase() == ("Pending" if turn < 5 else "Running")
     await world.do(gang_status(message="news"))
     assert phase() == "Pending"
+
+
+async def test_what_a_pre_bind_plugin_asks_for_is_done_in_order_and_reported_once(
+    server: ScriptedServer, world: World
+) -> None:
+    """Then the binding may go out."""
+    server.put(PODS, a_pod("p").manifest())
+    about = ObjectRef("v1", "Pod", "default", "p", "uid-p")
+    event = EmitEvent(about, "Normal", "Prepared", "Binding", "all is ready")
+    prepare = PrepareBinding(REF, "prepared", (NominatePod(REF, "n"), event))
+    assert await world.do(prepare) == [AwaitedDone("uid-p", "prepared")]
+    pod = server.get(PODS, "p")
+    assert pod is not None
+    assert pod["status"]["nominatedNodeName"] == "n"
+    assert world.events == [event]
+
+
+async def test_the_first_failure_ends_a_preparation_and_is_reported(server: ScriptedServer, world: World) -> None:
+    """Nothing after it is tried."""
+    server.put(PODS, a_pod("p").manifest())
+    server.script("PATCH", f"{POD}/status", *[Answer(403)] * 10)
+    about = ObjectRef("v1", "Pod", "default", "p", "uid-p")
+    event = EmitEvent(about, "Normal", "Prepared", "Binding", "all is ready")
+    (said,) = await world.do(PrepareBinding(REF, "prepared", (NominatePod(REF, "n"), event)))
+    assert isinstance(said, AwaitedDone)
+    assert "NominatePod failed" in said.failure
+    assert world.events == []

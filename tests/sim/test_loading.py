@@ -111,6 +111,8 @@ def test_kinds_that_are_not_read_are_counted_once() -> None:
         (a_pod("p", priority="high"), "spec.priority: high is a text; allowed: a whole number"),
         (a_pod("p", preemptionPolicy="always"), "spec.preemptionPolicy: 'always' is unknown; allowed: PreemptLowerPriority, Never"),
         (a_pod("p", run="soon"), f"metadata.annotations[{PREFIX}/run-seconds]: 'soon' is no time"),
+        (a_pod("p", run="1e308"), f"metadata.annotations[{PREFIX}/run-seconds]: '1e308' is no time"),
+        (a_pod("p", submit="1e308"), f"metadata.annotations[{PREFIX}/submit-seconds]: '1e308' is no time"),
         (a_pod("p", run="nan"), f"metadata.annotations[{PREFIX}/run-seconds]: 'nan' is no time"),
         (a_gang("g", 0, 1)[0], "spec.minMember: 0 is out of range; allowed: whole numbers from 1"),
         (a_job("j", job={"completionMode": "Index"}), "spec.completionMode: 'Index' is unknown; allowed: NonIndexed, Indexed"),

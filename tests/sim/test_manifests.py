@@ -16,6 +16,12 @@ def names(documents) -> list[str]:
     return [document.body["metadata"]["name"] for document in documents]
 
 
+#: Eleven lines that stand for ten thousand million values.
+BOMB = "apiVersion: v1\nkind: Pod\nk: &k0 [1]\n" + "".join(
+    f"k{i}: &k{i} [{', '.join([f'*k{i - 1}'] * 10)}]\n" for i in range(1, 11)
+)
+
+
 def test_a_folder_is_read_by_file_name_and_below(tmp_path: Path) -> None:
     """All manifests under a folder are found, in the order of their names; other files are not touched."""
     (tmp_path / "b.yml").write_text(POD % "second")
@@ -85,6 +91,10 @@ def test_times_and_clock_like_numbers_stay_text() -> None:
         (b"apiVersion: 1\nkind: Pod\n", "f.yaml:1: apiVersion: 1 is a number; allowed: text"),
         (b"\xff\xfe\x00", "f.yaml: this is no UTF-8 text"),
         (b"apiVersion: v1\nkind: List\nitems: [1]\n", "f.yaml:3: this is no Kubernetes object but a number"),
+        (b"apiVersion: v1\nkind: List\nitems: {}\n", "f.yaml:1: items is "),
+        (b"apiVersion: v1\nkind: Pod\nspec: &a {foo: *a}\n", "f.yaml: this is nested too deeply, or in itself"),
+        (BOMB.encode(), "f.yaml:1: this is no YAML: its aliases stand for more than 100,000 values"),
+        (b"a: 1" + b"0" * 5000 + b"\n", "f.yaml:1: this is no YAML: the value is no int"),
         (b"a: !!python/object:os.system {}\n", "f.yaml:1: this is no YAML"),
     ],
 )

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.framework.effects import BindPod, EvictPod, PodRef
+from scheduler.config import parse
+from scheduler.framework.effects import BindPod, EmitEvent, EvictPod, ObjectRef, PodRef
+from scheduler.framework.plugin import AwaitEffects, Plugin
 from scheduler.sim.cluster import Cluster
 from scheduler.sim.loading import load_world
 from scheduler.sim.outcome import to_json
@@ -17,11 +19,31 @@ from .worlds import PREFIX, a_class, a_gang, a_job, a_pod, a_world, nodes, repli
 DEMO = "examples/demo"
 
 
+class Announces(Plugin):
+    """Has an event written before each binding."""
+
+    NAME = "Announces"
+
+    def pre_bind(self, state, pod, node_name):  # noqa: ARG002 - the signature of the point
+        """Ask for the event, and wait until it is written."""
+        about = ObjectRef("v1", "Pod", pod.namespace, pod.name, pod.uid)
+        return AwaitEffects((EmitEvent(about, "Normal", "Prepared", "Binding", node_name),), "announced", 30.0)
+
+
 def test_a_pod_starts_runs_and_ends() -> None:
     """Bound at once, started 2 s later, finished 100 s after that."""
     found = workload(run(*nodes(1), a_pod("p", 2, run=100)), "p")
     assert (found.phase, found.submitted, found.started, found.finished) == ("Succeeded", 0, 0, 102)
     assert (found.wait_seconds, found.nodes, found.gpus) == (0, ("node-0",), 2)
+
+
+def test_pre_bind_plugin_gets_what_it_asks_for_before_the_binding() -> None:
+    """The embedded cluster carries it out and reports it, so the pod is bound at once."""
+    text = "profiles: [{plugins: {multiPoint: {enabled: [{name: 'tests.sim.test_run:Announces'}]}}}]"
+    simulation = run_checked(start(a_world(*nodes(1), a_pod("p", 2, run=100)), parse(text)))
+    assert workload(simulation.outcome(), "p").started == 0
+    reasons = [event.reason for event in simulation.cluster.events]
+    assert reasons.index("Prepared") < reasons.index("Scheduled")
 
 
 def test_what_is_submitted_later_arrives_later() -> None:
