@@ -6,11 +6,13 @@ engine is needed. The kubeconfig is left in `build/kubeconfig`, the scheduler's 
 
 import argparse
 import signal
+import socket
 import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -18,6 +20,7 @@ from e2e.controlplane import build
 from e2e.controlplane.cluster import ControlPlane
 from e2e.controlplane.process import ProcessFailedError
 from e2e.deployment import ROOT, Replica, apply_manifests
+from scheduler.config import ConfigurationError, load
 
 KUBECONFIG = ROOT / "build" / "kubeconfig"
 LOOK_SECONDS = 0.5
@@ -32,9 +35,18 @@ def fill(cluster: ControlPlane) -> None:
     cluster.kubectl("create", "-f", str(demo / "nodes.yaml"))
 
 
-def start_scheduler(cluster: ControlPlane, configuration: Path | None) -> Replica:
+def is_in_use(kubeconfig: Path) -> bool:
+    """Tells whether the API server of a kubeconfig takes connections."""
+    if not kubeconfig.exists():
+        return False
+    server = urlsplit(yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"])
+    with socket.socket() as probe:
+        probe.settimeout(2)
+        return probe.connect_ex((server.hostname or "", server.port or 443)) == 0
+
+
+def start_scheduler(cluster: ControlPlane, changes: dict[str, Any]) -> Replica:
     """Starts the scheduler as its Deployment says, and waits until it leads."""
-    changes = yaml.safe_load(configuration.read_text()) if configuration else {}
     return Replica(cluster, ROOT / "build" / "cluster", **changes).wait_leading()
 
 
@@ -72,8 +84,15 @@ def main() -> int:
     options.add_argument("--config", type=Path, help="keys that replace those of manifests/config.yaml")
     options.add_argument("--without-scheduler", action="store_true", help="run no scheduler: you start it yourself")
     chosen = options.parse_args()
-    if chosen.config is not None and not chosen.config.is_file():
-        options.error(f"--config: there is no file {chosen.config}")
+    changes = {}
+    if chosen.config is not None:
+        try:
+            load(chosen.config)
+            changes = yaml.safe_load(chosen.config.read_text()) or {}
+        except ConfigurationError as wrong:
+            options.error(str(wrong))
+    if is_in_use(KUBECONFIG):
+        options.error(f"another cluster runs: {KUBECONFIG} leads to it; end it first")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # Both signals are a KeyboardInterrupt from here on.
     try:
         with ControlPlane(controller_manager=True, kwok=True) as cluster, ExitStack() as cleanup:
@@ -82,7 +101,7 @@ def main() -> int:
             cleanup.callback(KUBECONFIG.unlink, missing_ok=True)
             scheduler = None
             if not chosen.without_scheduler:
-                scheduler = start_scheduler(cluster, chosen.config)
+                scheduler = start_scheduler(cluster, changes)
                 cleanup.callback(scheduler.stop)
             print(greeting(cluster, scheduler), flush=True)
             watch(cluster, scheduler)

@@ -167,7 +167,7 @@ def _load(name: str, load: Callable[[], Any]) -> Any:
     """Import a plugin; KeyError for whatever goes wrong in its module."""
     try:
         return load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise KeyError(f"plugin {name!r} cannot be imported: {error!r}") from error
 
 
@@ -207,7 +207,7 @@ def _make(cls: type[Plugin], name: str, raw: Any, handle: Handle, path: str, pro
             return None
     try:
         return cls(args, handle)
-    except Exception as error:  # noqa: BLE001 - whatever a third party's constructor raises
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a third party's constructor raises
         problems.append(f"{path}: plugin {name} cannot be made: {error!r}")
         return None
 

@@ -286,7 +286,7 @@ def _guard(plugin: str, point: str, method: Callable[..., Any], *arguments: Any)
         return method(*arguments)
     except PluginError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PluginError(plugin, point, repr(error), traceback.format_exc()) from error
 
 

@@ -166,6 +166,11 @@ def _budget_problems(api: ApiBudget) -> Iterator[Found]:
             yield f"spec.{key}", f"{bound} is out of range; allowed: whole numbers from 0"
 
 
+#: How many pods of one Job a simulation takes, so that a slip of the pen is told and not tried.
+MOST_AT_ONCE = 20_000
+MOST_COMPLETIONS = 100_000
+
+
 def _job_problems(api: ApiJob, body: dict[str, Any]) -> Iterator[Found]:
     spec = api.spec
     for key, count in (
@@ -176,6 +181,10 @@ def _job_problems(api: ApiJob, body: dict[str, Any]) -> Iterator[Found]:
     ):
         if count is not None and count < 0:
             yield f"spec.{key}", f"{count} is out of range; allowed: whole numbers from 0"
+    at_once = min(spec.parallelism or 0, MOST_AT_ONCE + 1 if spec.completions is None else spec.completions)
+    if at_once > MOST_AT_ONCE or (spec.completions or 0) > MOST_COMPLETIONS:
+        limits = f"{MOST_AT_ONCE:,} pods at once and {MOST_COMPLETIONS:,} completions"
+        yield "spec.completions", f"is more than a simulation takes; allowed: up to {limits}"
     yield from one_of(spec.completion_mode, ("NonIndexed", "Indexed"), "spec.completionMode")
     if spec.completion_mode == "Indexed" and spec.completions is None:
         yield "spec.completions", "is missing; allowed: a whole number, with completionMode Indexed"
@@ -194,6 +203,8 @@ def _job_problems(api: ApiJob, body: dict[str, Any]) -> Iterator[Found]:
 def _replicas_problems(api: ApiReplicas, body: dict[str, Any], kind: Kind) -> Iterator[Found]:
     if api.spec.replicas < 0:
         yield "spec.replicas", f"{api.spec.replicas} is out of range; allowed: whole numbers from 0"
+    if api.spec.replicas > MOST_AT_ONCE:
+        yield "spec.replicas", f"is more than a simulation takes; allowed: up to {MOST_AT_ONCE:,}"
     if kind.kind == "StatefulSet":
         yield from one_of(api.spec.pod_management_policy, ("OrderedReady", "Parallel"), "spec.podManagementPolicy")
     selector = body.get("spec", {}).get("selector")

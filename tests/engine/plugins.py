@@ -218,6 +218,28 @@ class WithArgs(Plugin):
         return int(self.args.limit)
 
 
+class Exits(Plugin):
+    """Means to end the process."""
+
+    NAME = "Exits"
+
+    def __init__(self, args: Any, handle: Any) -> None:
+        raise SystemExit(0)
+
+    def filter(self, state: Any, pod: Any, node: Any) -> None:
+        """Never called."""
+
+
+class ExitsAtFilter(Plugin):
+    """Means to end the process while it decides."""
+
+    NAME = "ExitsAtFilter"
+
+    def filter(self, state: Any, pod: Any, node: Any) -> None:
+        if "exit" in pod.labels:
+            raise SystemExit(0)
+
+
 class CannotBeMade(Plugin):
     """Raises when it is made."""
 

@@ -446,3 +446,11 @@ def test_classic_permit_gang_plugin_works():
     assert world.engine.state.assumed.keys() <= {"uid-job-0", "uid-job-1"}
     world.add(classic("job", 3, 3)[2]).wait(120)
     assert len(world.placed) == 3
+
+
+def test_plugin_that_calls_exit_costs_its_workload_an_error_and_nobody_else():
+    """Like any other accident; it does not end the process."""
+    pods = [a_pod("bad").gpus(1).label("exit"), a_pod("good").gpus(1)]
+    world = world_with(p.ExitsAtFilter, things=[nodes(1), *pods]).run()
+    assert world.placed == {"good": "n0"}
+    assert world.conditions("bad")[0][0] == "SchedulerError"

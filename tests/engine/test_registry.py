@@ -114,6 +114,7 @@ def test_weight_in_multi_point_changes_the_base():
         ({}, [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "Best"}}}], "pluginConfig[0].args.scoringStrategy.type"),
         ({"multiPoint": {"enabled": [{"name": path(p.WithArgs)}]}}, [{"name": path(p.WithArgs), "args": {"limit": "many"}}], "pluginConfig[0].args.limit"),
         ({"multiPoint": {"enabled": [{"name": path(p.CannotBeMade)}]}}, (), "CannotBeMade cannot be made: RuntimeError('no')"),
+        ({"multiPoint": {"enabled": [{"name": path(p.Exits)}]}}, (), "Exits cannot be made: SystemExit(0)"),
         ({"queueSort": {"enabled": [{"name": path(p.BrokenSort)}]}}, (), "queueSort: exactly one plugin must sort"),
         ({"bind": {"disabled": [{"name": "*"}]}}, (), "bind: at least one plugin must bind"),
     ],

@@ -116,6 +116,7 @@ def test_kinds_that_are_not_read_are_counted_once() -> None:
         (a_pod("p", run="nan"), f"metadata.annotations[{PREFIX}/run-seconds]: 'nan' is no time"),
         (a_gang("g", 0, 1)[0], "spec.minMember: 0 is out of range; allowed: whole numbers from 1"),
         (a_job("j", job={"completionMode": "Index"}), "spec.completionMode: 'Index' is unknown; allowed: NonIndexed, Indexed"),
+        (a_job("j", 10**8, completions=10**8), "spec.completions: is more than a simulation takes; allowed: up to 20,000 pods"),
         (a_job("j", -1, completions=1), "spec.parallelism: -1 is out of range"),
         (a_job("j", None, job={"completionMode": "Indexed"}), "spec.completions: is missing"),
         (replicas("Deployment", "d", 1, spec={"selector": {}}), "spec.selector: is missing"),
