@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from scheduler.model import Budget, Gang, GangKey, Node, Pod, PriorityClass
+    from scheduler.state.objects import Key, Keyed
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,21 @@ class BudgetRemoved(Input):
 
     namespace: str
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectChanged(Input):
+    """An object that is only read was added or changed: a namespace, an owner of pods, something of storage."""
+
+    thing: Keyed
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRemoved(Input):
+    """Such an object is gone."""
+
+    kind: type
+    key: Key
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,30 @@ class PrepareBinding(Effect):
 
 
 @dataclass(frozen=True, slots=True)
+class BindVolume(Effect):
+    """Write `spec.claimRef` of a PersistentVolume: it is meant for this claim. The resource version is a precondition."""
+
+    volume_name: str
+    resource_version: str
+    claim_namespace: str
+    claim_name: str
+    claim_uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class SelectNode(Effect):
+    """Write the annotation `volume.kubernetes.io/selected-node` of a claim: a volume is to be made for this node.
+
+    The resource version is a precondition.
+    """
+
+    claim_namespace: str
+    claim_name: str
+    resource_version: str
+    node_name: str
+
+
+@dataclass(frozen=True, slots=True)
 class EvictPod(Effect):
     """Give a pod the DisruptionTarget condition, then delete it with its own grace period.
 

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from .status import Code
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pydantic import BaseModel
 
@@ -121,7 +121,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class AwaitEffects:
-    """PreBind: carry these effects out, in order, before the pod is bound.
+    """PreBind: carry these effects out, in order, before the pod is bound, and wait until a check is satisfied.
 
     The edge reports when the last is done; the first that fails, or no report in time, gives everything back.
     """
@@ -130,3 +130,6 @@ class AwaitEffects:
     #: Names what is waited for, in messages; of one plugin's own choice, different from those of others.
     until_key: str
     timeout_seconds: float
+    #: Asked when the effects are done and again whenever an object that is only read changes: None ends the wait, a
+    #: status of code WAIT goes on with it, any other gives everything back.
+    check: Callable[[], Status | None] | None = None

@@ -27,12 +27,37 @@ class ClusterEvent(IntFlag):
     #: The pod's own gates, labels, tolerations or requests changed.
     POD_UPDATED = auto()
     GANG_CHANGED = auto()
+    #: An assigned pod got other labels.
+    POD_LABELS = auto()
+    #: Claims, volumes, classes, drivers, capacities or attachments changed.
+    CLAIM_CHANGED = auto()
+    VOLUME_CHANGED = auto()
+    STORAGE_CLASS_CHANGED = auto()
+    CSI_NODE_CHANGED = auto()
+    CSI_DRIVER_CHANGED = auto()
+    STORAGE_CAPACITY_CHANGED = auto()
+    ATTACHMENT_CHANGED = auto()
+    #: A namespace got other labels.
+    NAMESPACE_CHANGED = auto()
+    #: A node is gone: domains may be fewer.
+    NODE_REMOVED = auto()
+    NODE_FEATURES = auto()
     #: A workload stopped waiting at Permit.
     PERMIT_RESOLVED = auto()
     #: Time passed (flush).
     TIME = auto()
-    NODE_ANY = NODE_ADDED | NODE_ALLOCATABLE | NODE_LABELS | NODE_TAINTS
-    ANY = NODE_ANY | POD_REMOVED | POD_ASSIGNED | POD_CREATED | POD_UPDATED | GANG_CHANGED | PERMIT_RESOLVED | TIME
+    NODE_ANY = NODE_ADDED | NODE_ALLOCATABLE | NODE_LABELS | NODE_TAINTS | NODE_FEATURES | NODE_REMOVED
+    STORAGE_ANY = (
+        CLAIM_CHANGED
+        | VOLUME_CHANGED
+        | STORAGE_CLASS_CHANGED
+        | CSI_NODE_CHANGED
+        | CSI_DRIVER_CHANGED
+        | STORAGE_CAPACITY_CHANGED
+        | ATTACHMENT_CHANGED
+    )
+    POD_ANY = POD_REMOVED | POD_ASSIGNED | POD_CREATED | POD_UPDATED | POD_LABELS
+    ANY = NODE_ANY | STORAGE_ANY | POD_ANY | NAMESPACE_CHANGED | GANG_CHANGED | PERMIT_RESOLVED | TIME
 
 
 class Code(IntEnum):

@@ -70,6 +70,12 @@ class Resources(ApiStruct, frozen=True):
     limits: ResourceList | None = None
 
 
+class RestartRule(ApiStruct, frozen=True):
+    """What happens when a container exits; only the action is read."""
+
+    action: str = ""
+
+
 class Container(ApiStruct, frozen=True):
     """A container or an init container (a sidecar if its restart policy is Always)."""
 
@@ -78,6 +84,7 @@ class Container(ApiStruct, frozen=True):
     resources: Resources | None = None
     ports: list[ContainerPort] | None = None
     restart_policy: str | None = None
+    restart_policy_rules: list[RestartRule] | None = None
 
 
 class Requirement(ApiStruct, frozen=True):
@@ -115,10 +122,37 @@ class NodeAffinity(ApiStruct, frozen=True):
     preferred_during_scheduling_ignored_during_execution: list[PreferredSchedulingTerm] | None = None
 
 
-class PodAffinity(ApiStruct, frozen=True):
-    """Affinity to pods; only that it is required is read so far."""
+class LabelSelector(ApiStruct, frozen=True):
+    """A label selector; absent matches nothing, empty matches everything."""
 
-    required_during_scheduling_ignored_during_execution: list[Any] | None = None
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[Requirement] | None = None
+
+
+class PodAffinityTerm(ApiStruct, frozen=True):
+    """Pods of some namespaces, and the label that says what is near them.
+
+    `matchLabelKeys` and `mismatchLabelKeys` are not read: the API server has merged them into the selector.
+    """
+
+    label_selector: LabelSelector | None = None
+    namespaces: list[str] | None = None
+    namespace_selector: LabelSelector | None = None
+    topology_key: str = ""
+
+
+class WeightedPodAffinityTerm(ApiStruct, frozen=True):
+    """A term and what it is worth (1 to 100)."""
+
+    weight: int = 0
+    pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
+
+
+class PodAffinity(ApiStruct, frozen=True):
+    """Which pods a pod needs near it (or far from it), and which it likes there."""
+
+    required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] | None = None
+    preferred_during_scheduling_ignored_during_execution: list[WeightedPodAffinityTerm] | None = None
 
 
 class Affinity(ApiStruct, frozen=True):
@@ -130,9 +164,16 @@ class Affinity(ApiStruct, frozen=True):
 
 
 class SpreadConstraint(ApiStruct, frozen=True):
-    """A topology spread constraint; only whether it is a hard one is read so far."""
+    """How evenly pods are to be spread over the values of a node label."""
 
+    max_skew: int = 0
+    topology_key: str = ""
     when_unsatisfiable: str = ""
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: list[str] | None = None
 
 
 class Toleration(ApiStruct, frozen=True):
@@ -171,13 +212,20 @@ class ImageVolume(ApiStruct, frozen=True):
     reference: str = ""
 
 
+class ClaimSource(ApiStruct, frozen=True):
+    """The claim that a volume stands for."""
+
+    claim_name: str = ""
+    read_only: bool = False
+
+
 class Volume(ApiStruct, frozen=True):
-    """A volume; images are read, and that there is a claim."""
+    """A volume; what scheduling reads of it."""
 
     name: str = ""
     image: ImageVolume | None = None
-    persistent_volume_claim: Any | None = None
-    ephemeral: Any | None = None
+    persistent_volume_claim: ClaimSource | None = None
+    ephemeral: dict[str, Any] | None = None
 
 
 class PodSpec(ApiStruct, frozen=True):
@@ -256,6 +304,7 @@ class NodeStatus(ApiStruct, frozen=True):
     allocatable: ResourceList | None = None
     images: list[ContainerImage] | None = None
     conditions: list[Condition] | None = None
+    declared_features: list[str] | None = None
 
 
 class ApiNode(ApiStruct, frozen=True):
@@ -266,6 +315,38 @@ class ApiNode(ApiStruct, frozen=True):
     status: NodeStatus = NodeStatus()
 
 
+class ApiNamespace(ApiStruct, frozen=True):
+    """A namespace; only its labels are read."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+
+class ServiceSpec(ApiStruct, frozen=True):
+    """The spec of a Service or a ReplicationController; labels that its pods have."""
+
+    selector: dict[str, str] | None = None
+
+
+class ApiService(ApiStruct, frozen=True):
+    """A Service or a ReplicationController."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ServiceSpec = ServiceSpec()
+
+
+class ReplicaSetSpec(ApiStruct, frozen=True):
+    """The spec of a ReplicaSet or a StatefulSet; the selector of its pods."""
+
+    selector: LabelSelector | None = None
+
+
+class ApiReplicaSet(ApiStruct, frozen=True):
+    """A ReplicaSet or a StatefulSet."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ReplicaSetSpec = ReplicaSetSpec()
+
+
 class ApiPriorityClass(ApiStruct, frozen=True):
     """A priority class (scheduling.k8s.io/v1)."""
 
@@ -273,13 +354,6 @@ class ApiPriorityClass(ApiStruct, frozen=True):
     value: int = 0
     global_default: bool = False
     preemption_policy: str | None = None
-
-
-class LabelSelector(ApiStruct, frozen=True):
-    """A label selector; absent matches nothing, empty matches everything."""
-
-    match_labels: dict[str, str] | None = None
-    match_expressions: list[Requirement] | None = None
 
 
 class BudgetSpec(ApiStruct, frozen=True):

@@ -26,6 +26,8 @@ class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     allocatable: dict[str, int] = {}
     #: Image name to bytes.
     images: dict[str, int] = {}
+    #: Features that the kubelet says it has.
+    declared_features: frozenset[str] = frozenset()
     #: What is wrong with the object; such values count as zero.
     problems: tuple[str, ...] = ()
 
@@ -46,6 +48,7 @@ def node_from_api(api: ApiNode) -> Node:
         taints=tuple(api.spec.taints or ()),
         allocatable=allocatable,
         images={name: image.size_bytes for image in api.status.images or () for name in image.names or ()},
+        declared_features=frozenset(api.status.declared_features or ()),
         problems=problems,
     )
 

@@ -10,7 +10,8 @@ from functools import lru_cache
 
 import msgspec
 
-from .api import ApiPod, Condition, NodeAffinity, OwnerReference, PodSpec, Toleration
+from .api import ApiPod, Condition, NodeAffinity, OwnerReference, PodSpec, Toleration, Volume
+from .pod_terms import PodTerms, Spread, spreads_of, terms_of
 from .requests import asked_by, is_sidecar
 
 _TERMINAL = ("Succeeded", "Failed")
@@ -66,6 +67,13 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     unchecked: tuple[str, ...] = ()
     #: Images of all containers and image volumes, in order, with repetitions.
     images: tuple[str, ...] = ()
+    #: Affinity to other pods; None if there is none.
+    terms: PodTerms | None = None
+    spreads: tuple[Spread, ...] = ()
+    #: Claims and disks; volumes that scheduling does not read are left out.
+    volumes: tuple[Volume, ...] = ()
+    #: Features of the kubelet that the pod cannot run without (NodeDeclaredFeatures).
+    needed_features: tuple[str, ...] = ()
     #: Equal for pods with equal scheduling-relevant spec; empty for assigned pods.
     shape: bytes = b""
 
@@ -101,17 +109,22 @@ def pod_from_api(api: ApiPod) -> Pod:
     node_affinity = spec.affinity.node_affinity if spec.affinity else None
     tolerations = tuple(spec.tolerations) if spec.tolerations else ()
     images = _images(spec)
+    labels = meta.labels or {}
+    terms = terms_of(spec.affinity, namespace) if spec.affinity else None
+    spreads = spreads_of(spec.topology_spread_constraints, labels) if spec.topology_spread_constraints else ()
+    volumes = _volumes(spec) if spec.volumes else ()
+    features = needed_features(spec)
     shape = b""
     if not spec.node_name:
         shape = _shape(
             namespace, priority, preemption_policy, asked.requests, asked.scored, ports, node_selector,
-            node_affinity, tolerations, images,
+            node_affinity, tolerations, images, terms, spreads, volumes, features,
         )  # fmt: skip
     return Pod(
         uid=meta.uid or f"{namespace}/{meta.name}",
         namespace=namespace,
         name=meta.name,
-        labels=meta.labels or {},
+        labels=labels,
         annotations=meta.annotations or {},
         owners=tuple(meta.owner_references) if meta.owner_references else (),
         created=parse_time(meta.creation_timestamp) or 0.0,
@@ -135,35 +148,25 @@ def pod_from_api(api: ApiPod) -> Pod:
         tolerations=tolerations,
         gates=tuple([gate.name for gate in spec.scheduling_gates]) if spec.scheduling_gates else (),
         images=images,
+        terms=terms,
+        spreads=spreads,
+        volumes=volumes,
+        needed_features=features,
         unchecked=() if spec.node_name else _unchecked(spec),
         shape=shape,
     )
 
 
 def _unchecked(spec: PodSpec) -> tuple[str, ...]:
-    """Return the hard constraints that are not looked at: inter-pod affinity, spread, volume and resource claims."""
-    found = []
-    if spec.affinity is not None:
-        for field, affinity in (
-            ("podAffinity", spec.affinity.pod_affinity),
-            ("podAntiAffinity", spec.affinity.pod_anti_affinity),
-        ):
-            if affinity is not None and affinity.required_during_scheduling_ignored_during_execution:
-                found.append(f"spec.affinity.{field}")
-    if any(c.when_unsatisfiable == "DoNotSchedule" for c in spec.topology_spread_constraints or ()):
-        found.append("spec.topologySpreadConstraints")
-    if any(v.persistent_volume_claim or v.ephemeral for v in spec.volumes or ()):
-        found.append("spec.volumes (claims)")
-    if spec.resource_claims:
-        found.append("spec.resourceClaims")
-    return tuple(found)
+    """Return the hard constraints that are not looked at: resource claims."""
+    return ("spec.resourceClaims",) if spec.resource_claims else ()
 
 
 def shape_of(pod: Pod) -> bytes:
     """Return the scheduling-relevant part of a pod as bytes: equal bytes, equal verdicts and scores."""
     return _shape(
         pod.namespace, pod.priority, pod.preemption_policy, pod.requests, pod.scored, pod.ports, pod.node_selector,
-        pod.node_affinity, pod.tolerations, pod.images,
+        pod.node_affinity, pod.tolerations, pod.images, pod.terms, pod.spreads, pod.volumes, pod.needed_features,
     )  # fmt: skip
 
 
@@ -188,6 +191,21 @@ def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
         if listed
         else ()
     )
+
+
+def _volumes(spec: PodSpec) -> tuple[Volume, ...]:
+    """Return the volumes that some plugin reads."""
+    return tuple([v for v in spec.volumes or () if v.persistent_volume_claim or v.ephemeral is not None])
+
+
+def needed_features(spec: PodSpec) -> tuple[str, ...]:
+    """Return what a node has to declare for a pod; with the gates of 1.37 it can be one feature only."""
+    for container in (*(spec.init_containers or ()), *spec.containers):
+        if container.restart_policy_rules and any(
+            rule.action == "RestartAllContainers" for rule in container.restart_policy_rules
+        ):
+            return ("RestartAllContainersOnContainerExits",)
+    return ()
 
 
 def _images(spec: PodSpec) -> tuple[str, ...]:

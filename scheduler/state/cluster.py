@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.model import gang_key_of
 
+from .objects import Objects
 from .snapshot import Row, Snapshot
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class ClusterState:
         self.priority_classes: dict[str, PriorityClass] = {}
         #: (namespace, name) to budget.
         self.budgets: dict[tuple[str, str], Budget] = {}
+        #: Namespaces, owners of pods, storage.
+        self.objects = Objects()
         #: Grows with every change that a snapshot would show.
         self.generation = 0
         #: Uids of pods whose eviction was asked for; they are as good as gone for whoever counts on them.
