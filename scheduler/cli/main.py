@@ -13,6 +13,7 @@ import click
 #: Subcommand to (module, its click command, the line in the help).
 _COMMANDS = {
     "config": ("scheduler.cli.config", "config", "Check a configuration, or show the effective one."),
+    "explain": ("scheduler.cli.explain", "explain", "Tell what every plugin says of a pod."),
     "run": ("scheduler.cli.run", "run", "Schedule pods of a Kubernetes cluster."),
     "simulate": ("scheduler.cli.simulate", "simulate", "Run manifests on an embedded cluster in virtual time."),
 }

@@ -302,6 +302,10 @@ class SchedulerConfiguration(ConfigurationModel):
     tie_break: TieBreak = "hash"
     """Which of equally good nodes wins: `hash` spreads by a hash of pod and node, `name` takes the first by name (both
     decide equal inputs equally), `random` draws from a seeded generator, as kube-scheduler does."""
+    feature_gates: dict[str, bool] = {}
+    """Feature gates, as kube-scheduler takes them from `--feature-gates`. `TaintTolerationComparisonOperators` lets
+    tolerations compare numbers, `InterPodAffinityHostnameFastPath` changes the corner cases that it changes in
+    kube-scheduler; `ai-scheduler config check` lists others, which change nothing."""
     percentage_of_nodes_to_score: Percentage | None = Field(
         default=None, json_schema_extra=_not_honoured("every feasible node is scored")
     )

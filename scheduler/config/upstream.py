@@ -16,14 +16,7 @@ if TYPE_CHECKING:
 
 #: Plugin of kube-scheduler 1.37 → what its absence means.
 ABSENT_PLUGINS = {
-    "InterPodAffinity": "inter-pod affinity and anti-affinity are not looked at",
-    "PodTopologySpread": "topologySpreadConstraints are not looked at",
-    "VolumeBinding": "volumes are not looked at",
-    "VolumeRestrictions": "volumes are not looked at",
-    "VolumeZone": "volumes are not looked at",
-    "NodeVolumeLimits": "volumes are not looked at",
     "DynamicResources": "resource claims are not looked at",
-    "NodeDeclaredFeatures": "declared features of nodes are not looked at",
     "GangScheduling": "gangs are decided by the engine itself",
     "TopologyPlacementGenerator": "native topology constraints are not looked at",
     "PodGroupPodsCount": "gangs are decided by the engine itself",

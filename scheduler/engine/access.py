@@ -6,6 +6,7 @@ For plugins.  What they ask for is done at the end of the running call: allow, r
 from __future__ import annotations
 
 import zlib
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,15 +43,17 @@ class Access:
         clock: Callable[[], float],
         runtimes: dict[str, Runtime],
         ties: Ties,
+        gates: Mapping[str, bool] = MappingProxyType({}),
     ) -> None:
         """Take the parts that answer; `runtimes` is filled after the plugins are made."""
+        self.gates = gates
         self.cluster = cluster
         self.snapshot: Snapshot = cluster.snapshot()
         self._flights = flights
         self._clock = clock
         self._runtimes = runtimes
         self._ties = ties
-        self._candidates: dict[tuple[str, bytes], Candidate] = {}
+        self._candidates: dict[tuple[str, object], Candidate] = {}
         #: (pod uid, plugin, text), to be carried out by the engine.
         self.rejections: list[tuple[str, str, str]] = []
         self.activations: list[str] = []
@@ -129,13 +132,14 @@ class Access:
     def _candidates_of(self, pods: Sequence[Pod], kept: Mapping[int, list[Pod]]) -> dict[str, Candidate]:
         """Return each pod's candidate: one for each shape, from an earlier cycle where plugins allow it."""
         runtime = self._runtimes[pods[0].scheduler_name]
-        ties, found, by_shape = self._ties.of(self.snapshot), {}, dict[bytes, Candidate]()
+        ties, found, by_shape = self._ties.of(self.snapshot), {}, dict[object, Candidate]()
         for pod in pods:
-            shape = pod.shape if runtime.shares_shapes and pod.shape else pod.uid.encode()
+            shared = runtime.key_of(pod)
+            shape = pod.uid if shared is None else shared
             candidate = by_shape.get(shape)
             if candidate is None:
                 key = (pod.scheduler_name, shape)
-                is_lasting = runtime.shares_shapes and runtime.reads_one_node and bool(pod.shape)
+                is_lasting = shared is not None
                 candidate = (self._candidates.pop(key, None) if is_lasting else None) or Candidate(
                     runtime, self.snapshot, pod
                 )

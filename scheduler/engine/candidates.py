@@ -51,6 +51,9 @@ class Candidate:
         #: Rows that PreFilter and the plugins that read Node objects alone leave open; all that pass every Filter.
         self._narrowed: Bools | None = None
         self._open: Bools = _NOWHERE
+        #: Rows that pass the Filters that look at one node, and those that look further.
+        self._near: Bools = _NOWHERE
+        self._far: Bools = _NOWHERE
         self._feasible: Bools = _NOWHERE
         #: Every verdict, as of when it was asked for; dropped when a row changes.
         self._result: FilterResult | None = None
@@ -89,7 +92,7 @@ class Candidate:
             return 0
         self._epoch = -1  # should a plugin fail, everything is evaluated anew the next time
         rows = self._noted | dict.fromkeys(log[self._seen :])
-        if epoch != snapshot.epoch or not self._runtime.reads_one_node or len(rows) * _MANY > len(self._feasible):
+        if epoch != snapshot.epoch or len(rows) * _MANY > len(self._feasible):
             self._evaluate()
         elif self.early is None:
             self._evaluate_again(rows)
@@ -185,30 +188,46 @@ class Candidate:
         if self._asks is None:
             self._asks = self._runtime.counted_requests(self.pod)
         self._result = self._runtime.filter(self.state, self.pod, nodes)
-        self._feasible = self._result.passes() & self._wanted()
+        self._near, self._far = self._result.passes_by_sight(self._runtime.is_far_sighted)
+        self._feasible = self._near & self._far & self._wanted()
         self._open = self._result.passes(nodes_only=True) & self._wanted()
         self._respect_nominated([row for row in self._nominated if self._feasible[row]])
 
     def _evaluate_again(self, changed: Iterable[int]) -> None:
-        """Run the Filters that read pods over the rows that changed."""
-        rows = np.array([row for row in changed if self._open[row]], dtype=np.int64)
-        if not len(rows):
+        """Run the Filters that read pods over the rows that changed; those that look further over all, if they must."""
+        runtime, snapshot = self._runtime, self._snapshot
+        is_settled = runtime.is_settled(self.state, self.pod, "filter")
+        if not is_settled and not runtime.pre_filter_again(self.state, self.pod, snapshot.nodes):
+            self._evaluate()
             return
-        self.evaluations += len(rows)
-        self._result = None
-        nodes = self._snapshot.nodes.select(rows)
-        former = self._feasible[rows]
-        passing = self._runtime.filter(self.state, self.pod, nodes, changing_only=True).passes()
-        self._feasible[rows] = passing
-        for row in rows.tolist():
+        rows = np.array([row for row in changed if self._open[row]], dtype=np.int64)
+        former = self._feasible
+        if len(rows):
+            self.evaluations += len(rows)
+            self._result = None
+            nodes = snapshot.nodes.select(rows)
+            self._near[rows] = runtime.filter(self.state, self.pod, nodes, changing_only=True, sight="near").passes()
+            if is_settled:
+                self._far[rows] = runtime.filter(self.state, self.pod, nodes, sight="far").passes()
+        if not is_settled:
+            self._result = None
+            self._far = runtime.filter(self.state, self.pod, snapshot.nodes, sight="far").passes()
+        self._feasible = self._near & self._far & self._wanted()
+        for row in rows.tolist() if is_settled else list(self._refused_by_nominated):
             self._refused_by_nominated.pop(row, None)
         if self._nominated:
-            self._respect_nominated([row for row in rows.tolist() if self._feasible[row] and row in self._nominated])
+            looked_at = rows.tolist() if is_settled else list(self._nominated)
+            for row in self._refused_by_nominated:
+                self._feasible[row] = False
+            self._respect_nominated([row for row in looked_at if self._feasible[row] and row in self._nominated])
         if self._is_scored:
+            flipped = former != self._feasible
+            is_set_changed = bool(flipped.any())
+            if is_set_changed:
+                self._keys[flipped] = -1
+                rows = np.union1d(rows, np.flatnonzero(flipped))
             self._keys[rows] = -1
-            self._score_again(
-                rows[self._feasible[rows]], is_set_changed=not np.array_equal(former, self._feasible[rows])
-            )
+            self._score_again(rows[self._feasible[rows]], is_set_changed=is_set_changed)
 
     def _respect_nominated(self, rows: Sequence[int]) -> None:
         """Filter rows again with the pods nominated there counted in: both looks must pass."""
@@ -253,17 +272,26 @@ class Candidate:
 
     def _score_again(self, rows: Ints, *, is_set_changed: bool) -> None:
         """Score feasible rows that changed, and normalise anew where the set of feasible rows or a score changed."""
+        runtime = self._runtime
+        if runtime.has_silent_far_score(self.state, self.pod):
+            self._is_scored = False
+            return
         is_whole_changed = False
         for part, raw, normal in zip(self.parts, self._raw, self._normal, strict=True):
-            todo = rows[raw[rows] == _UNKNOWN] if part.plugin.READS_NODES_ONLY else rows
+            todo = self._to_score(part, raw, rows, is_set_changed=is_set_changed)
+            if todo is None:
+                self._is_scored = False
+                return
             is_raw_changed = False
             if len(todo):
-                scores = self._runtime.raw_scores(part, self.state, self.pod, self._snapshot.nodes.select(todo))
+                scores = runtime.raw_scores(part, self.state, self.pod, self._snapshot.nodes.select(todo))
                 is_raw_changed = not np.array_equal(raw[todo], scores)
                 raw[todo] = scores
-            if part.normalize is not None and (is_set_changed or is_raw_changed):
+            if part.normalize is None:
+                is_whole_changed |= len(todo) > len(rows)
+            elif is_set_changed or is_raw_changed:
                 feasible = np.flatnonzero(self._feasible)
-                scores = self._runtime.normalized(part, self.state, self.pod, raw[feasible])
+                scores = runtime.normalized(part, self.state, self.pod, raw[feasible])
                 if not np.array_equal(normal[feasible], scores):
                     normal[feasible] = scores
                     is_whole_changed = True
@@ -276,6 +304,19 @@ class Candidate:
         for part, normal in zip(self.parts, self._normal, strict=True):
             totals += normal[rows] * part.weight
         self._keys[rows] = (totals << _TIE_BITS) + self._ties[rows]
+
+    def _to_score(self, part: ScorePart, raw: Ints, rows: Ints, *, is_set_changed: bool) -> Ints | None:
+        """Return the rows that a part has to score again; None if it does not score any more."""
+        if part.plugin.READS_NODES_ONLY:
+            return rows[raw[rows] == _UNKNOWN]
+        runtime = self._runtime
+        if not runtime.is_far_sighted(part.plugin) or not (
+            is_set_changed or not runtime.is_part_settled(part, self.state, self.pod)
+        ):
+            return rows
+        feasible = np.flatnonzero(self._feasible)
+        nodes = self._snapshot.nodes.select(feasible)
+        return feasible if runtime.pre_score_again(part, self.state, self.pod, nodes) else None
 
     def _sum(self) -> None:
         totals = np.zeros(len(self._feasible), dtype=np.int64)

@@ -5,6 +5,7 @@ For the engine.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +20,7 @@ from .reporter import pod_ref
 from .workloads import workload_key
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from scheduler.framework.workload import Workload
     from scheduler.model import Pod
@@ -212,13 +213,29 @@ class Commit:
             core.queue.fail(workload.key, Status.error(note), now, rests=True)
 
     def awaited(self, uid: str, key: str, failure: str) -> None:
-        """What a PreBind plugin waited for has happened, or failed."""
+        """The effects that a PreBind plugin asked for are done, or failed; then its check has the say."""
         flight = self._core.flights.of(uid)
         if flight is None or key not in flight.seats[uid].awaited:
             return
-        del flight.seats[uid].awaited[key]
         if failure:
             self.abandon(flight, Status.unschedulable(Reason("PreBindFailed", failure)))
+            return
+        self._ask(flight, lambda: self._core.flights.carried_out(flight.seats[uid], key))
+
+    def recheck(self) -> None:
+        """Something changed that is only read: whoever waits for such a thing before it is bound is asked again."""
+        for flight in self._core.flights.open():
+            for seat in list(flight.seats.values()):
+                if seat.carried_out and self._core.flights.of(seat.pod.uid) is flight:
+                    self._ask(flight, partial(self._core.flights.recheck, seat))
+
+    def _ask(self, flight: Flight, question: Callable[[], Status | None]) -> None:
+        try:
+            refusal = question()
+        except PluginError as error:
+            refusal = error.status
+        if refusal is not None:
+            self.abandon(flight, refusal)
 
     def _can_be_released(self, uid: str) -> bool:
         """Tell whether a pod is in a flight that is not being bound yet: then it need not be evicted."""

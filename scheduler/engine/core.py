@@ -58,7 +58,7 @@ class Core:
         self.flights = Flights(self.cluster, configuration.permit_max_seconds, self._plugin_failed)
         self.ties = Ties(configuration.tie_break, seed)
         self.runtimes: dict[str, Runtime] = {}
-        self.access = Access(self.cluster, self.flights, clock, self.runtimes, self.ties)
+        self.access = Access(self.cluster, self.flights, clock, self.runtimes, self.ties, configuration.feature_gates)
         self.preempting = Preempting(self.cluster, self.reporter, self.emit, self.access.stuck)
         #: Changes since the queue was last woken.
         self.changes: dict[Change, None] = {}

@@ -11,8 +11,9 @@ For the engine.  A flight holds what was assumed for each pod and knows how to g
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from scheduler.framework.effects import BindPod, PrepareBinding
 from scheduler.framework.handle import WaitingPod
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
     from scheduler.state.cluster import ClusterState
 
 
+#: A plugin's name, and its question whether what it waits for has come true.
+Check: TypeAlias = "tuple[str, Callable[[], Status | None]]"
+
+
 @dataclass(slots=True)
 class Seat:
     """One pod of a flight."""
@@ -43,6 +48,10 @@ class Seat:
     waiting: WaitingPod | None = None
     #: PreBind keys that are still awaited, with their deadlines.
     awaited: dict[str, float] = field(default_factory=dict)
+    #: What to ask, by PreBind key, once the effects of a key are done.
+    checks: dict[str, Check] = field(default_factory=dict)
+    #: The keys whose effects are done.
+    carried_out: set[str] = field(default_factory=set)
     #: How many PreBind plugins have been called.
     pre_bound: int = 0
 
@@ -145,13 +154,35 @@ class Flights:
                 seat.pre_bound += 1
                 said = call(plugin, "pre_bind", seat.state, seat.pod, seat.node_name)
                 if isinstance(said, AwaitEffects):
-                    emit(PrepareBinding(pod_key(seat.pod), said.until_key, said.effects))
                     seat.awaited[said.until_key] = now + said.timeout_seconds
+                    if said.check is not None:
+                        seat.checks[said.until_key] = plugin.NAME, said.check
+                    if said.effects:
+                        emit(PrepareBinding(pod_key(seat.pod), said.until_key, said.effects))
+                    elif (refusal := self.carried_out(seat, said.until_key)) is not None:
+                        return refusal
                 elif said is not None and not isinstance(said, Status):
                     raise PluginError(plugin.NAME, "PreBind", f"the answer is no status: {said!r}")
                 elif said is not None and said.code not in (Code.SUCCESS, Code.SKIP):
                     return said.stamped(plugin.NAME)
         return not any(seat.awaited for seat in flight.seats.values())
+
+    def carried_out(self, seat: Seat, key: str) -> Status | None:
+        """Note that the effects of a PreBind key are done, and ask its check; return a refusal if there is one."""
+        seat.carried_out.add(key)
+        name, check = seat.checks.get(key, ("", None))
+        said = None if check is None else ask(name, check)
+        if said is None or said.code is Code.SUCCESS:
+            seat.awaited.pop(key, None)
+            return None
+        return None if said.code is Code.WAIT else said
+
+    def recheck(self, seat: Seat) -> Status | None:
+        """Ask the checks of a seat that still wait; return a refusal if there is one."""
+        for key in [key for key in seat.awaited if key in seat.carried_out]:
+            if (refusal := self.carried_out(seat, key)) is not None:
+                return refusal
+        return None
 
     def bind(self, flight: Flight) -> list[Effect]:
         """Return the bindings of all pods; PluginError if no plugin binds one."""
@@ -253,3 +284,14 @@ class Flights:
     def _drop(self, flight: Flight) -> None:
         self._open.pop(id(flight), None)
         self._binding.pop(id(flight), None)
+
+
+def ask(name: str, check: Callable[[], Status | None]) -> Status | None:
+    """Ask a plugin's check; an exception, or an answer that is no status, becomes PluginError."""
+    try:
+        said = check()
+    except Exception as error:
+        raise PluginError(name, "PreBind", repr(error), traceback.format_exc()) from error
+    if said is not None and not isinstance(said, Status):
+        raise PluginError(name, "PreBind", f"the check's answer is no status: {said!r}")
+    return said.stamped(name) if said is not None else None

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from scheduler.framework.status import ClusterEvent, Reason, Status
-from scheduler.model import gang_key_of
+from scheduler.model import Namespace, gang_key_of
+from scheduler.model.storage import (
+    Claim,
+    CSIDriver,
+    CSINode,
+    PersistentVolume,
+    StorageCapacity,
+    StorageClass,
+    VolumeAttachment,
+)
 
 from . import inputs as i
 from .workloads import is_same_for_scheduling, workload_key_of
@@ -19,10 +28,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scheduler.model import GangKey, Node, Pod
+    from scheduler.state.objects import Key
 
     from .commit import Commit
     from .core import Core
     from .rollback import Rollback
+
+#: What a change of an object that is only read may cure; owners of pods matter to scores alone.
+_EVENTS: dict[type, ClusterEvent] = {
+    Namespace: ClusterEvent.NAMESPACE_CHANGED,
+    Claim: ClusterEvent.CLAIM_CHANGED,
+    PersistentVolume: ClusterEvent.VOLUME_CHANGED,
+    StorageClass: ClusterEvent.STORAGE_CLASS_CHANGED,
+    CSINode: ClusterEvent.CSI_NODE_CHANGED,
+    CSIDriver: ClusterEvent.CSI_DRIVER_CHANGED,
+    StorageCapacity: ClusterEvent.STORAGE_CAPACITY_CHANGED,
+    VolumeAttachment: ClusterEvent.ATTACHMENT_CHANGED,
+}
 
 
 class Intake:
@@ -45,6 +67,8 @@ class Intake:
             i.PriorityClassRemoved: self._priority_class_removed,
             i.BudgetChanged: self._budget_changed,
             i.BudgetRemoved: self._budget_removed,
+            i.ObjectChanged: self._object_changed,
+            i.ObjectRemoved: self._object_removed,
             i.BindingSucceeded: self._binding_succeeded,
             i.BindingFailed: self._binding_failed,
             i.EvictionFailed: self._eviction_failed,
@@ -70,6 +94,7 @@ class Intake:
         core = self._core
         if not core.cluster.remove_node(happened.name):
             return
+        core.changed(ClusterEvent.NODE_REMOVED, happened.name)
         for flight in core.flights.open():
             if any(seat.node_name == happened.name for seat in flight.seats.values()):
                 reason = Reason("NodeRemoved", f"node {happened.name} is gone")
@@ -121,8 +146,12 @@ class Intake:
                 core.changed(ClusterEvent.POD_REMOVED, assumed_on, pod.uid)
             if assumed_on != pod.node_name:
                 core.changed(ClusterEvent.POD_ASSIGNED, pod.node_name, pod.uid)
-        if former is not None and not former.is_terminal and gives_back(former, pod):
+        if former is None or former.is_terminal:
+            return
+        if gives_back(former, pod):
             core.changed(ClusterEvent.POD_REMOVED, pod.node_name, pod.uid)
+        if former.labels != pod.labels:
+            core.changed(ClusterEvent.POD_LABELS, pod.node_name, pod.uid)
 
     def _pod_removed(self, happened: i.PodRemoved) -> None:
         core, now, uid = self._core, self._core.clock(), happened.uid
@@ -208,6 +237,21 @@ class Intake:
     def _budget_removed(self, happened: i.BudgetRemoved) -> None:
         self._core.cluster.budgets.pop((happened.namespace, happened.name), None)
 
+    def _object_changed(self, happened: i.ObjectChanged) -> None:
+        if self._core.cluster.objects.put(happened.thing) != happened.thing:
+            self._objects_differ(type(happened.thing), happened.thing.key)
+
+    def _object_removed(self, happened: i.ObjectRemoved) -> None:
+        if self._core.cluster.objects.drop(happened.kind, happened.key) is not None:
+            self._objects_differ(happened.kind, happened.key)
+
+    def _objects_differ(self, kind: type, key: Key) -> None:
+        """Note what that may cure, and let those that wait for an object before their binding look again."""
+        event = _EVENTS.get(kind)
+        if event is not None:
+            self._core.changed(event, key[1] if kind is CSINode else "")
+            self._commit.recheck()
+
     def _binding_succeeded(self, happened: i.BindingSucceeded) -> None:
         self._commit.landed(happened.uid)
 
@@ -241,6 +285,8 @@ def node_difference(former: Node, node: Node) -> ClusterEvent:
         event |= ClusterEvent.NODE_LABELS
     if former.taints != node.taints or former.is_unschedulable != node.is_unschedulable:
         event |= ClusterEvent.NODE_TAINTS
+    if former.declared_features != node.declared_features:
+        event |= ClusterEvent.NODE_FEATURES
     return event
 
 

@@ -8,27 +8,49 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from scheduler.framework.status import Reason
     from scheduler.framework.workload import Workload
 
     from .candidates import Candidate
 
+#: The whole message where there is no node at all.
+NO_NODES = "no nodes available to schedule pods"
+
 
 def fit_message(total: int, counts: Mapping[tuple[str, Reason], int], narrowed: Candidate) -> str:
     """Return "0/N nodes are available: <count> <reason>, …." with the parts sorted, as kube-scheduler does."""
-    if total == 0:
-        return "no nodes available to schedule pods"
     if narrowed.early is not None:
-        return f"0/{total} nodes are available: {narrowed.early.message}."
+        return fit_text(total, {}, early=narrowed.early.message)
     parts: dict[str, int] = {}
     for (_, reason), number in counts.items():
         parts[reason.text] = parts.get(reason.text, 0) + number
+    return fit_text(total, parts, available=int(narrowed.feasible.sum()))
+
+
+def fit_text(total: int, parts: Mapping[str, int], *, early: str = "", available: int = 0) -> str:
+    """Return the sentence of kube-scheduler's FitError: reasons with their counts, or what PreFilter said instead."""
+    if total == 0:
+        return NO_NODES
+    head = f"{available}/{total} nodes are available:"
+    if early:
+        return f"{head} {early}."
     said = ", ".join(sorted(f"{number} {text}" for text, number in parts.items()))
-    available = int(narrowed.feasible.sum())
-    head = f"{available}/{total} nodes are available"
-    return f"{head}: {said}." if said else f"{head}."
+    return f"{head} {said}." if said else head
+
+
+def narrowed_text(plugins: Iterable[str]) -> str:
+    """Return what is said of a node that PreFilter narrowed away."""
+    return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}]"
+
+
+def nowhere_text(plugins: Iterable[str]) -> str:
+    """Return what is said when the nodes that PreFilter plugins narrow to have none in common."""
+    names = sorted(plugins)
+    if len(names) == 1:
+        return f"node(s) didn't satisfy plugin {names[0]}"
+    return f"node(s) didn't satisfy plugin(s) [{' '.join(names)}] simultaneously"
 
 
 def gang_message(workload: Workload, numbers: tuple[tuple[str, int | float | str], ...]) -> str:

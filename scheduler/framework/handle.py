@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Mapping, Sequence
 
     from scheduler.model import Budget, Pod
     from scheduler.state.cluster import ClusterState
@@ -72,6 +72,10 @@ class Handle(Protocol):
     @property
     def cluster(self) -> ClusterState:
         """The live state, to read only: gangs, pods of a gang, budgets, priorities."""
+
+    @property
+    def gates(self) -> Mapping[str, bool]:
+        """The feature gates that the configuration sets."""
 
     def now(self) -> float:
         """The time of the step, in seconds since the epoch."""

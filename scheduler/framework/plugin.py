@@ -26,6 +26,11 @@ synchronous and pure: no I/O, no clock, no randomness; the Handle gives what a p
 `None` always means success.  `queueing_hint(event, change, pod, reason)` may refine which events wake a refused pod.  A
 Filter plugin that refuses nodes whose free resources are below a pod's requests, or that have as many pods as they offer,
 may say what it counts with `counted_requests(pod)`: that lets gangs be refused without a search.
+
+Two methods keep plugins cheap that look further than at one node and one shape.  `sign(pod)` returns, as a hashable value,
+what the plugin reads of a pod beyond its shape.  `is_settled(state, pod, point)` tells, for `point` "filter" or "score",
+whether what the plugin said there still holds for all nodes but those that changed themselves; without it, a plugin that
+is not READS_ONE_NODE is asked about all nodes again after every change.
 """
 
 from __future__ import annotations
@@ -60,13 +65,17 @@ class Plugin:
     #: What PreFilter, Filter and Score say of a node depends on that node, the pods on it, and the pod; a plugin that
     #: looks at other nodes or at the whole cluster leaves it False, and is asked about all nodes after each change.
     READS_ONE_NODE: ClassVar[bool] = False
-    #: Filter and Score read only what `Pod.shape` covers; a plugin that reads more of a pod leaves it False.
+    #: Filter and Score read only what `Pod.shape` covers, and what `sign` returns; a plugin that reads more leaves it False.
     READS_SHAPE_ONLY: ClassVar[bool] = False
 
     def __init__(self, args: Any, handle: Handle) -> None:
         """Keep the arguments (an instance of `Args`, or None) and the handle."""
         self.args = args
         self.handle = handle
+
+    def is_gate_on(self, name: str) -> bool:
+        """Tell whether a feature gate was switched on by the configuration; all are off otherwise."""
+        return self.handle is not None and self.handle.gates.get(name, False)
 
 
 @dataclass(frozen=True, slots=True)

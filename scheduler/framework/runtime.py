@@ -16,7 +16,7 @@ from .status import ClusterEvent, Code, PreFilterResult, Reason, Status
 from .verdicts import Verdicts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
     from scheduler.model import Pod
     from scheduler.state.snapshot import Bools, Ints, Nodes
@@ -56,6 +56,16 @@ class FilterResult:
                 for where, _, _ in verdicts.rejections:
                     passing &= ~where
         return passing
+
+    def passes_by_sight(self, is_far_sighted: Callable[[Plugin], bool]) -> tuple[Bools, Bools]:
+        """Return which nodes pass the plugins that look at one node, and which pass those that look further."""
+        near = np.ones(len(self.nodes), dtype=np.bool_)
+        far = near.copy()
+        for plugin, verdicts in self.by_plugin:
+            for where, _, _ in verdicts.rejections:
+                mask = far if is_far_sighted(plugin) else near
+                mask &= ~where
+        return near, far
 
     def status_at(self, position: int) -> Status | None:
         """Return one node's status, with the plugin's name."""
@@ -122,8 +132,9 @@ class Runtime:
         #: Pods of one shape share verdicts only if every plugin that filters or scores reads nothing else of them.
         looking = [plugin for plugin in profile.plugins.values() if _looks_at_nodes(plugin)]
         self.shares_shapes = all(plugin.READS_SHAPE_ONLY for plugin in looking)
-        #: A change on one node leaves what was said of the others true.
-        self.reads_one_node = all(plugin.READS_ONE_NODE or plugin.READS_NODES_ONLY for plugin in looking)
+        self._signs = [(plugin.NAME, plugin.sign) for plugin in looking if hasattr(plugin, "sign")]
+        #: Plugins for which a change on one node may change what was said of others.
+        self._far = {p.NAME: p for p in looking if not (p.READS_ONE_NODE or p.READS_NODES_ONLY)}
         self._plugins = {point: tuple(e.plugin for e in enabled) for point, enabled in points.items()}
         self._counting = [
             count for p, _ in self._filters if (count := getattr(p, "counted_requests", None)) is not None
@@ -148,6 +159,32 @@ class Runtime:
                 return status
         return None
 
+    def key_of(self, pod: Pod) -> Hashable | None:
+        """Return what plugins read of a pod, so that pods with equal keys share verdicts; None if they cannot."""
+        if not self.shares_shapes or not pod.shape:
+            return None
+        try:
+            return (pod.shape, *[_guard(name, "Sign", sign, pod) for name, sign in self._signs])
+        except PluginError:
+            return None
+
+    def is_far_sighted(self, plugin: Plugin) -> bool:
+        """Tell whether a change on one node may change what a plugin said of others."""
+        return plugin.NAME in self._far
+
+    def is_settled(self, state: CycleState, pod: Pod, point: str) -> bool:
+        """Tell whether what far-sighted plugins said at `filter` or `score` still holds where nothing changed."""
+        return all(self._is_one_settled(plugin, state, pod, point) for plugin in self._far.values())
+
+    def is_part_settled(self, part: ScorePart, state: CycleState, pod: Pod) -> bool:
+        """Tell whether one plugin's scores still hold where nothing changed."""
+        plugin = self._far.get(part.plugin.NAME)
+        return plugin is None or self._is_one_settled(plugin, state, pod, "score")
+
+    def _is_one_settled(self, plugin: Plugin, state: CycleState, pod: Pod, point: str) -> bool:
+        method = getattr(plugin, "is_settled", None)
+        return method is not None and bool(_guard(plugin.NAME, "IsSettled", method, state, pod, point))
+
     def counted_requests(self, pod: Pod) -> dict[str, int] | None:
         """Return the requests that some Filter plugin counts against what nodes have free; None if none does."""
         if not self._counting:
@@ -161,6 +198,7 @@ class Runtime:
         """Return a rejection, or the mask of nodes worth looking at (None: all)."""
         names: frozenset[str] | None = None
         narrowing: list[str] = []
+        state.skipped_filters.clear()
         for name, method in self._pre_filters:
             said = _guard(name, "PreFilter", method, state, pod, nodes)
             if said is None:
@@ -184,13 +222,33 @@ class Runtime:
         state.write("narrowed-by", tuple(sorted(narrowing)))
         return None, mask
 
-    def filter(self, state: CycleState, pod: Pod, nodes: Nodes, *, changing_only: bool = False) -> FilterResult:
-        """Run every Filter that PreFilter did not skip over some nodes; `changing_only`: those that read pods."""
+    def pre_filter_again(self, state: CycleState, pod: Pod, nodes: Nodes) -> bool:
+        """Run PreFilter of the far-sighted plugins again; False if one refuses or narrows, so that all must be asked."""
+        for name, method in self._pre_filters:
+            if name not in self._far:
+                continue
+            said = _guard(name, "PreFilter", method, state, pod, nodes)
+            state.skipped_filters.discard(name)
+            if isinstance(said, Status) and said.code is Code.SKIP:
+                state.skipped_filters.add(name)
+            elif said is not None:
+                return False
+        return True
+
+    def filter(
+        self, state: CycleState, pod: Pod, nodes: Nodes, *, changing_only: bool = False, sight: str = ""
+    ) -> FilterResult:
+        """Run every Filter that PreFilter did not skip over some nodes.
+
+        `changing_only`: those that read pods; `sight`: only the `near` ones, which look at one node, or only the `far` ones.
+        """
         result = FilterResult(nodes)
         shares = nodes.is_whole and self.shares_shapes and pod.shape
         static = self._static_verdicts(state, pod, nodes) if shares else {}
         for plugin, method in self._filters:
             if plugin.NAME in state.skipped_filters or (changing_only and plugin.READS_NODES_ONLY):
+                continue
+            if sight and (sight == "far") is not (plugin.NAME in self._far):
                 continue
             verdicts = static.get(plugin.NAME)
             if verdicts is None:
@@ -208,6 +266,23 @@ class Runtime:
             elif status is not None and status.code is not Code.SUCCESS:
                 raise PluginError(name, "PreScore", status.message)
         return [part for part in self._scores if part.plugin.NAME not in state.skipped_scores]
+
+    def pre_score_again(self, part: ScorePart, state: CycleState, pod: Pod, nodes: Nodes) -> bool:
+        """Run PreScore of one part again; False if it does not score any more."""
+        for name, method in self._pre_scores:
+            if name == part.plugin.NAME:
+                status = _guard(name, "PreScore", method, state, pod, nodes)
+                if status is not None and status.code not in (Code.SUCCESS, Code.SKIP):
+                    raise PluginError(name, "PreScore", status.message)
+                return status is None or status.code is Code.SUCCESS
+        return True
+
+    def has_silent_far_score(self, state: CycleState, pod: Pod) -> bool:
+        """Tell whether a far-sighted plugin that said Skip at PreScore may say otherwise now."""
+        return any(
+            name in self._far and not self._is_one_settled(self._far[name], state, pod, "score")
+            for name in state.skipped_scores
+        )
 
     def raw_scores(self, part: ScorePart, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
         """Return one plugin's scores of some nodes, shape (len(nodes),), before they are normalised."""

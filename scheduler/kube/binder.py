@@ -15,11 +15,13 @@ import structlog
 from scheduler.engine.inputs import AwaitedDone, BindingFailed, BindingSucceeded, EvictionFailed
 from scheduler.framework.effects import (
     BindPod,
+    BindVolume,
     Effect,
     EmitEvent,
     EvictPod,
     NominatePod,
     PrepareBinding,
+    SelectNode,
     SetGangStatus,
     SetPodScheduled,
 )
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from .inbox import Put
+    from .volumes import VolumeWriter
     from .writer import GangWriter, PodWriter
 
 log = structlog.stdlib.get_logger("binder")
@@ -37,6 +40,7 @@ log = structlog.stdlib.get_logger("binder")
 #: How many bindings and deletions are in flight at once, and how many status patches beside them.
 BINDINGS_AT_ONCE = 64
 STATUSES_AT_ONCE = 16
+_URGENT = (BindPod, EvictPod, PrepareBinding)
 
 
 class Recorder(Protocol):
@@ -60,6 +64,7 @@ class Binder:
         self,
         pods: PodWriter,
         gangs: GangWriter,
+        volumes: VolumeWriter,
         recorder: Recorder,
         put: Put,
         *,
@@ -70,6 +75,7 @@ class Binder:
         """Keep the writers; `on_bound` is called before the engine learns of a binding."""
         self._pods = pods
         self._gangs = gangs
+        self._volumes = volumes
         self._recorder = recorder
         self._put = put
         self._may_write = may_write
@@ -136,7 +142,7 @@ class Binder:
         """Carry out the effects of one object, one after the other, until there are none."""
         try:
             while queue:
-                lane = self._bindings if isinstance(queue[0], BindPod | EvictPod) else self._statuses
+                lane = self._bindings if isinstance(queue[0], _URGENT) else self._statuses
                 async with lane:
                     if queue:  # it may have been superseded or dropped meanwhile
                         await self._carry_out(queue.popleft())
@@ -188,15 +194,25 @@ class Binder:
         """Carry out what a pod needs before its binding, one after the other; answer once, with the first failure."""
         failure = ""
         for wanted in effect.effects:
-            try:
-                if await self._dispatch(wanted) == "failed":
-                    failure = f"{type(wanted).__name__} failed"
-            except RequestError as error:
-                failure = f"{type(wanted).__name__} failed: {error}"
+            failure = await self._wanted(wanted)
             if failure:
                 break
         self._put(AwaitedDone(effect.pod.uid, effect.key, failure))
         return "failed" if failure else "done"
+
+    async def _wanted(self, wanted: Effect) -> str:
+        """Carry out one effect that a pod needs before its binding; return why it failed, or nothing."""
+        if not self._may_write():
+            return "this replica is not the leader any more"
+        try:
+            match wanted:
+                case BindVolume():
+                    return await self._volumes.bind_volume(wanted)
+                case SelectNode():
+                    return await self._volumes.select_node(wanted)
+            return f"{type(wanted).__name__} failed" if await self._dispatch(wanted) == "failed" else ""
+        except RequestError as error:
+            return f"{type(wanted).__name__} failed: {error}"
 
     async def _bind(self, effect: BindPod) -> str:
         answer = await self._pods.bind(effect)

@@ -1,6 +1,7 @@
 """Feeds: which resources are reflected, and which inputs their changes become.
 
-For the process.  Pending pods and our own PodGroups are not here: they come through Kopf (`operator.py`).
+For the process.  Pending pods and our own PodGroups are not here: they come through Kopf (`operator.py`).  Objects that are
+only read are in `object_feeds`.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from scheduler.model import (
 from scheduler.model.api import ApiBudget, ApiNode, ApiPod, ApiPodGroup, ApiPriorityClass
 from scheduler.model.gang import COSCHEDULING_LABEL, DIALECTS, GROUP_LABEL
 
+from .object_feeds import object_feeds
 from .reflector import HasMetadata, Reflector, Resource, Timing
 
 if TYPE_CHECKING:
@@ -103,7 +105,7 @@ def feeds(
 ) -> list[Reflector[Any]]:
     """Return a reflector for each resource that is read besides pending pods and our PodGroups, not yet running."""
     make = _Make(client, timing, on_refused)
-    return [*_pods(make, views), *_others(make, put)]
+    return [*_pods(make, views), *_others(make, put), *object_feeds(make, put)]
 
 
 def _pods(make: _Make, views: PodViews) -> list[Reflector[Any]]:

@@ -41,6 +41,7 @@ from .observing import Observer
 from .operator import Operator
 from .standby import Standby
 from .views import PodViews
+from .volumes import VolumeWriter
 from .writer import GangWriter, PodWriter
 
 if TYPE_CHECKING:
@@ -117,6 +118,7 @@ class Process:
         self._binder = Binder(
             PodWriter(client, asyncio.sleep, self.may_write, self._pod_of),
             GangWriter(client),
+            VolumeWriter(client),
             self._recorder,
             self._inbox.put,
             may_write=self.may_write,

@@ -16,6 +16,8 @@ from scheduler.engine.inputs import (
     Input,
     NodeChanged,
     NodeRemoved,
+    ObjectChanged,
+    ObjectRemoved,
     PendingPodLeft,
     PodChanged,
     PodRemoved,
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
 #: In this order an engine is fed: what others refer to comes first.
-_ORDER = ("class", "node", "budget", "gang", "pod")
+_ORDER = ("class", "node", "object", "budget", "gang", "pod")
 
 
 class Standby:
@@ -41,7 +43,7 @@ class Standby:
         """Return how many objects are known."""
         return sum(len(objects) for objects in self._latest.values())
 
-    def handle(self, item: Input) -> None:  # noqa: C901 - one line per kind of input
+    def handle(self, item: Input) -> None:  # noqa: C901, PLR0912 - one line per kind of input
         """Take an input; answers to effects mean nothing here."""
         match item:
             case PodChanged(pod):
@@ -64,6 +66,10 @@ class Standby:
                 self._latest["class"][priority_class.name] = item
             case PriorityClassRemoved(name):
                 self._latest["class"].pop(name, None)
+            case ObjectChanged(thing):
+                self._latest["object"][type(thing), thing.key] = item
+            case ObjectRemoved(kind, key):
+                self._latest["object"].pop((kind, key), None)
             case BudgetChanged(budget):
                 self._latest["budget"][budget.namespace, budget.name] = item
             case BudgetRemoved(namespace, name):

@@ -75,4 +75,4 @@ def in_order(tests: Iterable[LabelTest]) -> Selector:
 
 def selects(selector: Selector | None, labels: Mapping[str, str]) -> bool:
     """Tell whether labels satisfy a selector."""
-    return selector is not None and all([test.holds(labels) for test in selector])
+    return selector is not None and all(test.holds(labels) for test in selector)

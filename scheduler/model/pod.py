@@ -195,7 +195,7 @@ def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
 
 def _volumes(spec: PodSpec) -> tuple[Volume, ...]:
     """Return the volumes that some plugin reads."""
-    return tuple([v for v in spec.volumes or () if v.persistent_volume_claim or v.ephemeral is not None])
+    return tuple([v for v in spec.volumes or () if v != Volume(name=v.name, image=v.image)])
 
 
 def needed_features(spec: PodSpec) -> tuple[str, ...]:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from .api import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement, Taint, Toleration
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
+#: What the API's IsDecimalInteger accepts.
+_CANONICAL = re.compile(r"0|-?[1-9][0-9]*")
 #: The longest label value.
 _LONGEST_INTEGER = 63
 
@@ -58,21 +60,30 @@ def matches_labels(selector: LabelSelector | None, labels: Mapping[str, str]) ->
     return exact and all(matches_requirement(r, labels) for r in selector.match_expressions or ())
 
 
-def tolerates(toleration: Toleration, taint: Taint) -> bool:
+def tolerates(toleration: Toleration, taint: Taint, *, compares: bool = False) -> bool:
     """Tell whether a toleration covers a taint: no effect stands for any, Exists without a key for every taint.
 
-    Lt and Gt belong to a gate that is off by default; like any unknown operator they cover nothing.
+    `compares`: Lt and Gt count, which a gate that is off by default decides; else they cover nothing, like any unknown
+    operator.
     """
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
+    is_effect = not toleration.effect or toleration.effect == taint.effect
+    if not is_effect or (toleration.key and toleration.key != taint.key):
         return False
     match toleration.operator:
         case "" | "Equal":
             return toleration.value == taint.value
         case "Exists":
             return True
+        case "Lt" | "Gt" if compares:
+            theirs, ours = _canonical(taint.value), _canonical(toleration.value)
+            is_less = toleration.operator == "Lt"
+            return theirs is not None and ours is not None and (theirs < ours if is_less else theirs > ours)
     return False
+
+
+def _canonical(text: str) -> int | None:
+    """Return a 64-bit integer that is written without leading zeros or a plus; None for anything else."""
+    return _integer(text) if _CANONICAL.fullmatch(text) else None
 
 
 def _compares(operator: str, value: str | None, values: list[str]) -> bool:

@@ -11,17 +11,24 @@ from .default_binder import DefaultBinder
 from .gang import Gang
 from .gpu_isolation import GPUIsolation
 from .image_locality import ImageLocality
+from .inter_pod_affinity import InterPodAffinity
 from .node_affinity import NodeAffinity
+from .node_declared_features import NodeDeclaredFeatures
 from .node_name import NodeName
 from .node_ports import NodePorts
 from .node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from .node_resources_fit import NodeResourcesFit
 from .node_unschedulable import NodeUnschedulable
+from .node_volume_limits import NodeVolumeLimits
 from .nvlink_topology import NVLinkTopology
+from .pod_topology_spread import PodTopologySpread
 from .preemption import DefaultPreemption, GangPreemption
 from .priority_sort import PrioritySort
 from .scheduling_gates import SchedulingGates
 from .taint_toleration import TaintToleration
+from .volume_binding import VolumeBinding
+from .volume_restrictions import VolumeRestrictions
+from .volume_zone import VolumeZone
 
 if TYPE_CHECKING:
     from scheduler.framework.plugin import Plugin
@@ -30,8 +37,9 @@ BUILT_IN: dict[str, type[Plugin]] = {
     cls.NAME: cls
     for cls in (
         SchedulingGates, PrioritySort, NodeName, NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts,
-        NodeResourcesFit, NodeResourcesBalancedAllocation, ImageLocality, GPUIsolation, NVLinkTopology, Gang,
-        DefaultPreemption, GangPreemption, DefaultBinder,
+        NodeResourcesFit, VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone, PodTopologySpread,
+        InterPodAffinity, NodeResourcesBalancedAllocation, ImageLocality, GPUIsolation, NVLinkTopology, Gang,
+        DefaultPreemption, GangPreemption, DefaultBinder, NodeDeclaredFeatures,
     )
 }  # fmt: skip
 
@@ -45,12 +53,19 @@ _KUBE_DEFAULT: dict[str, int] = {
     "NodeAffinity": 2,
     "NodePorts": 0,
     "NodeResourcesFit": 1,
+    "VolumeRestrictions": 0,
+    "NodeVolumeLimits": 0,
+    "VolumeBinding": 1,
+    "VolumeZone": 0,
+    "PodTopologySpread": 2,
+    "InterPodAffinity": 2,
     "NodeResourcesBalancedAllocation": 1,
     "ImageLocality": 1,
     "Gang": 0,
     "DefaultPreemption": 0,
     "GangPreemption": 0,
     "DefaultBinder": 0,
+    "NodeDeclaredFeatures": 0,
 }
 
 #: Ours: GPUs and gangs pack, pods without GPUs spread and keep off GPU nodes.

@@ -6,8 +6,6 @@ at Score for preferred ones.  Labels become columns of text, so a requirement is
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import and_, or_
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
@@ -19,25 +17,20 @@ from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import ClusterEvent, Code, PreFilterResult, Reason, Status
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model.api import NodeAffinity as Affinity
-from scheduler.model.api import NodeSelector, NodeSelectorTerm, PreferredSchedulingTerm, Requirement
-from scheduler.model.selectors import matches_requirement
+from scheduler.state.node_selectors import NAME_FIELD, required_holds, selector_holds, term_holds
 
 if TYPE_CHECKING:
     from scheduler.framework.cycle_state import CycleState
     from scheduler.framework.handle import Handle
-    from scheduler.model import Node, Pod
-    from scheduler.state.snapshot import Bools, Ints, Nodes
+    from scheduler.model import Pod
+    from scheduler.model.api import NodeSelector, PreferredSchedulingTerm
+    from scheduler.state.snapshot import Ints, Nodes
 
 NAME = "NodeAffinity"
 CURES = ClusterEvent.NODE_ADDED | ClusterEvent.NODE_LABELS | ClusterEvent.POD_UPDATED
 NO_MATCH = Reason("NodeAffinityMismatch", "node(s) didn't match Pod's node affinity/selector", CURES)
 NOT_ENFORCED = Reason("AddedAffinityMismatch", "node(s) didn't match scheduler-enforced node affinity", CURES)
 CONFLICT = Reason("NodeAffinityConflict", "pod affinity terms conflict", ClusterEvent.POD_UPDATED)
-NAME_FIELD = "metadata.name"
-#: Stands for a label that a node lacks; no label has this value.
-ABSENT = "\x01"
-#: Longer lists of values are looked up node by node, once.
-MOST_COMPARED = 8
 
 
 class NodeAffinityArgs(ConfigurationModel):
@@ -54,41 +47,6 @@ class NodeAffinityArgs(ConfigurationModel):
         except msgspec.ValidationError as error:
             raise ValueError(f"is no nodeAffinity: {error}") from error
         return value
-
-
-def holds(requirement: Requirement, nodes: Nodes, *, is_field: bool = False) -> Bools:
-    """Tell where one requirement holds, on a label or on the node's name."""
-    key, operator, values = requirement.key, requirement.operator, requirement.values or []
-
-    def at(node: Node) -> bool:
-        return matches_requirement(requirement, {NAME_FIELD: node.name} if is_field else node.labels)
-
-    if operator not in ("In", "NotIn", "Exists", "DoesNotExist") or len(values) > MOST_COMPARED:
-        return nodes.column((NAME, is_field, key, operator, tuple(values)), at)
-    if is_field:
-        texts = nodes.column("name", _name, np.str_) if key == NAME_FIELD else np.full(len(nodes), ABSENT)
-    else:
-        texts = nodes.column(("label", key), lambda node: node.labels.get(key, ABSENT), np.str_)
-    if operator in ("Exists", "DoesNotExist"):
-        is_there: Bools = texts != ABSENT
-        return is_there if operator == "Exists" else ~is_there
-    is_in: Bools = np.zeros(len(nodes), dtype=np.bool_)
-    for value in values:
-        is_in |= texts == value
-    return is_in if operator == "In" else ~is_in
-
-
-def term_holds(term: NodeSelectorTerm, nodes: Nodes) -> Bools:
-    """Tell where all requirements of a term hold; an empty term holds nowhere."""
-    masks = [holds(r, nodes) for r in term.match_expressions or ()]
-    masks += [holds(r, nodes, is_field=True) for r in term.match_fields or ()]
-    return reduce(and_, masks) if masks else np.zeros(len(nodes), dtype=np.bool_)
-
-
-def selector_holds(selector: NodeSelector, nodes: Nodes) -> Bools:
-    """Tell where at least one term holds."""
-    masks = [term_holds(term, nodes) for term in selector.node_selector_terms]
-    return reduce(or_, masks) if masks else np.zeros(len(nodes), dtype=np.bool_)
 
 
 def pinned_names(selector: NodeSelector) -> frozenset[str] | None:
@@ -128,15 +86,12 @@ class NodeAffinity(Plugin):
     def filter_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts:
         """Refuse nodes without the required labels; the profile's own affinity is asked first."""
         verdicts = Verdicts(len(nodes))
-        added, required = _required(self._added), _required(pod.node_affinity)
+        added = _required(self._added)
         enforced = selector_holds(added, nodes) if added else np.ones(len(nodes), dtype=np.bool_)
         verdicts.reject(~enforced, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, NOT_ENFORCED)
-        masks = [holds(Requirement(key=k, operator="In", values=[v]), nodes) for k, v in pod.node_selector.items()]
-        if required:
-            masks.append(selector_holds(required, nodes))
-        if masks:
-            is_refused = enforced & ~reduce(and_, masks)
-            verdicts.reject(is_refused, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, NO_MATCH)
+        held = required_holds(pod, nodes)
+        if held is not None:
+            verdicts.reject(enforced & ~held, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, NO_MATCH)
         return verdicts
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
@@ -162,7 +117,3 @@ def _required(affinity: Affinity | None) -> NodeSelector | None:
 
 def _preferred(affinity: Affinity | None) -> list[PreferredSchedulingTerm]:
     return (affinity.preferred_during_scheduling_ignored_during_execution or []) if affinity else []
-
-
-def _name(node: Node) -> str:
-    return node.name

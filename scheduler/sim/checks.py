@@ -33,8 +33,8 @@ Found = tuple[str, str]
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _LONGEST_NAME = 253
-_NODE_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
-_LABEL_OPERATORS = _NODE_OPERATORS[:4]
+NODE_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+_LABEL_OPERATORS = NODE_OPERATORS[:4]
 _VALUE_OPERATORS = ("Equal", "Lt", "Gt")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
@@ -147,7 +147,7 @@ def _affinity_problems(spec: PodSpec, path: str) -> Iterator[Found]:
             yield where, "is empty; allowed: at least one term"
         for index, term in enumerate(required.node_selector_terms):
             yield from requirement_problems(
-                term.match_expressions, _NODE_OPERATORS, f"{where}[{index}].matchExpressions"
+                term.match_expressions, NODE_OPERATORS, f"{where}[{index}].matchExpressions"
             )
             yield from requirement_problems(term.match_fields, ("In", "NotIn"), f"{where}[{index}].matchFields")
     for index, preferred in enumerate(affinity.preferred_during_scheduling_ignored_during_execution or ()):
@@ -155,7 +155,7 @@ def _affinity_problems(spec: PodSpec, path: str) -> Iterator[Found]:
         if not 1 <= preferred.weight <= _HIGHEST_WEIGHT:
             yield f"{where}.weight", f"{preferred.weight} is out of range; allowed: 1 to {_HIGHEST_WEIGHT}"
         expressions = preferred.preference.match_expressions
-        yield from requirement_problems(expressions, _NODE_OPERATORS, f"{where}.preference.matchExpressions")
+        yield from requirement_problems(expressions, NODE_OPERATORS, f"{where}.preference.matchExpressions")
 
 
 def requirement_problems(

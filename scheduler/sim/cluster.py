@@ -26,16 +26,19 @@ from scheduler.engine.inputs import (
 )  # fmt: skip
 from scheduler.framework.effects import (
     BindPod,
+    BindVolume,
     EmitEvent,
     EvictPod,
     NominatePod,
     PrepareBinding,
+    SelectNode,
     SetGangStatus,
     SetPodScheduled,
 )
 from scheduler.model import Gang, GangKey, Node, Pod, PriorityClass, pod_from_api
 from scheduler.model.api import Condition
 from scheduler.model.gang import DIALECTS
+from scheduler.model.storage_api import ApiClaim
 
 from .budgets import Budgets
 from .clock import Agenda, VirtualClock
@@ -46,8 +49,9 @@ from .jobs import JobController
 from .kubelets import Kubelets, KubeletTimes
 from .objects import ApiJob
 from .owners import controller_of
+from .storage import Storage, claim_of_pod
 from .workloads import Controller, Remaker, ReplicaController, StatefulController
-from .world import BudgetObject, ControllerObject, Owner, PodObject, World
+from .world import BudgetObject, ControllerObject, KnownObject, Owner, PodObject, StorageObject, World
 
 if TYPE_CHECKING:
     from scheduler.framework.effects import Effect
@@ -101,6 +105,7 @@ class Cluster:
         self.history = History(self.clock)
         self.kubelets = Kubelets(self)
         self.budgets = Budgets(self)
+        self.storage = Storage(self, self.world.default_storage_class)
         self._inputs: list[Input] = []
         self._uses_of_name: dict[tuple[str, str], int] = {}
         for submitted in self.world.submitted:
@@ -112,9 +117,13 @@ class Cluster:
         taken, self._inputs = self._inputs, []
         return [*taken, *self.budgets.changes()]
 
+    def tell(self, happened: Input) -> None:
+        """Let the engine know of something that has changed."""
+        self._inputs.append(happened)
+
     # What objects come into being.
 
-    def _submit(self, item: Item) -> None:
+    def _submit(self, item: Item) -> None:  # noqa: C901 - one case per kind
         match item:
             case Node():
                 self._submit_node(item)
@@ -126,6 +135,12 @@ class Cluster:
                 self._inputs.append(GangChanged(item))
             case BudgetObject():
                 self.budgets.add(item)
+            case KnownObject():
+                self.storage.add(item.thing)
+            case StorageObject(api=ApiClaim() as api):
+                self.storage.add_claim(api)
+            case StorageObject(api=api):
+                self.storage.add_volume(api)  # type: ignore[arg-type] # no claim
             case ControllerObject():
                 controller = self.controllers[item.owner] = _controller_of(item, self)
                 self.history.controller_added(controller)
@@ -166,8 +181,17 @@ class Cluster:
         if sim.pod.node_name:
             self._count_in(sim)
             self.kubelets.take_over(sim)
+        self._make_claims(sim)
         self._publish(sim)
         return sim
+
+    def _make_claims(self, sim: SimPod) -> None:
+        """Make the claims of a pod's ephemeral volumes, as their controller does; those that are there stay."""
+        for volume in sim.api.spec.volumes or ():
+            name = f"{sim.pod.name}-{volume.name}"
+            if volume.ephemeral is not None and not self.storage.has_claim(sim.pod.namespace, name):
+                template = msgspec.convert(volume.ephemeral["volumeClaimTemplate"], ApiClaim)
+                self.storage.add_claim(claim_of_pod(template, name, sim.api.metadata, is_owned=True))
 
     def next_uid(self, namespace: str, name: str) -> str:
         """Return the uid for a pod that is about to be created: a fresh one for a name that was used before."""
@@ -216,12 +240,13 @@ class Cluster:
             if self.is_ours(sim):
                 self.history.pod_ended(sim, "Evicted" if sim.is_evicted else "Deleted")
         self._inputs.append(PodRemoved(sim.pod.uid))
+        self.storage.drop_claims_of(sim.pod.uid)
         if sim.controller is not None:
             sim.controller.pod_removed(sim)
 
     # What the engine asks for.
 
-    def apply(self, effect: Effect) -> None:  # noqa: C901 - one case per effect
+    def apply(self, effect: Effect) -> None:
         """Carry out an effect, as an API server would."""
         match effect:
             case BindPod():
@@ -239,11 +264,24 @@ class Cluster:
             case EmitEvent():
                 self.events.append(effect)
             case PrepareBinding(pod=ref, key=key, effects=effects):
-                for wanted in effects:
-                    self.apply(wanted)
-                self._inputs.append(AwaitedDone(ref.uid, key))
+                self._inputs.append(AwaitedDone(ref.uid, key, self._prepare(effects)))
             case _:
                 raise TypeError(f"the embedded cluster does not know the effect {type(effect).__name__}")
+
+    def _prepare(self, effects: tuple[Effect, ...]) -> str:
+        """Carry out what a pod needs before its binding; return why the first that failed did, or nothing."""
+        for wanted in effects:
+            failure = ""
+            match wanted:
+                case BindVolume():
+                    failure = self.storage.bind_volume(wanted)
+                case SelectNode():
+                    failure = self.storage.select_node(wanted)
+                case _:
+                    self.apply(wanted)
+            if failure:
+                return failure
+        return ""
 
     def _bind(self, effect: BindPod) -> None:
         uid, sim = effect.pod.uid, self._found(effect.pod.uid)
@@ -315,6 +353,7 @@ class Cluster:
     def _count_out(self, sim: SimPod) -> None:
         if sim.pod.node_name and self.pods_on.get(sim.pod.node_name, {}).pop(sim.pod.uid, None) is not None:
             self.history.usage_changed(sim.pod, -1)
+            self.storage.detach(sim.pod, (other.pod for other in self.pods_on[sim.pod.node_name].values()))
 
 
 def _controller_of(item: ControllerObject, cluster: Cluster) -> Controller:

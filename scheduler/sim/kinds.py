@@ -10,8 +10,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from scheduler.model.api import ApiBudget, ApiNode, ApiPod, ApiPodGroup, ApiPriorityClass
+from scheduler.model.api import (
+    ApiBudget,
+    ApiNamespace,
+    ApiNode,
+    ApiPod,
+    ApiPodGroup,
+    ApiPriorityClass,
+    ApiService,
+)
 from scheduler.model.gang import PREFIX
+from scheduler.model.storage_api import (
+    ApiClaim,
+    ApiCSIDriver,
+    ApiCSINode,
+    ApiPersistentVolume,
+    ApiStorageCapacity,
+    ApiStorageClass,
+    ApiVolumeAttachment,
+)
 from scheduler.topology import NODE_TOPOLOGY_ANNOTATION, TopologyError, parse_node_topology
 
 from .checks import (
@@ -26,6 +43,7 @@ from .checks import (
 from .defaults import HIGHEST_USER_PRIORITY
 from .objects import ApiJob, ApiReplicas
 from .schema import type_problems, without_nulls
+from .storage_checks import pod_volume_problems, storage_problems, template_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +51,19 @@ if TYPE_CHECKING:
     from .checks import Found
     from .manifests import Document, Problem
 
-WireObject = ApiNode | ApiPod | ApiPodGroup | ApiPriorityClass | ApiBudget | ApiJob | ApiReplicas
+StoredObject = (
+    ApiClaim
+    | ApiPersistentVolume
+    | ApiStorageClass
+    | ApiCSINode
+    | ApiCSIDriver
+    | ApiStorageCapacity
+    | ApiVolumeAttachment
+)
+WireObject = (
+    ApiNode | ApiPod | ApiPodGroup | ApiPriorityClass | ApiBudget | ApiJob | ApiReplicas
+    | ApiNamespace | ApiService | StoredObject
+)  # fmt: skip
 
 
 class Kind(NamedTuple):
@@ -58,6 +88,16 @@ KINDS = (
     Kind(PREFIX, "PodGroup", "v1alpha1", ApiPodGroup),
     Kind("scheduling.x-k8s.io", "PodGroup", "v1alpha1", ApiPodGroup),
     Kind("policy", "PodDisruptionBudget", "v1", ApiBudget),
+    Kind("", "Namespace", "v1", ApiNamespace, is_namespaced=False),
+    Kind("", "Service", "v1", ApiService),
+    Kind("", "ReplicationController", "v1", ApiService),
+    Kind("", "PersistentVolumeClaim", "v1", ApiClaim),
+    Kind("", "PersistentVolume", "v1", ApiPersistentVolume, is_namespaced=False),
+    Kind("storage.k8s.io", "StorageClass", "v1", ApiStorageClass, is_namespaced=False),
+    Kind("storage.k8s.io", "CSINode", "v1", ApiCSINode, is_namespaced=False),
+    Kind("storage.k8s.io", "CSIDriver", "v1", ApiCSIDriver, is_namespaced=False),
+    Kind("storage.k8s.io", "CSIStorageCapacity", "v1", ApiStorageCapacity),
+    Kind("storage.k8s.io", "VolumeAttachment", "v1", ApiVolumeAttachment, is_namespaced=False),
     Kind("batch", "Job", "v1", ApiJob),
     Kind("apps", "ReplicaSet", "v1", ApiReplicas),
     Kind("apps", "Deployment", "v1", ApiReplicas),
@@ -104,6 +144,7 @@ def _problems(api: WireObject, body: dict[str, Any], kind: Kind) -> Iterator[Fou
     match api:
         case ApiPod():
             yield from pod_problems(api.spec, "spec")
+            yield from pod_volume_problems(api.spec.volumes, "spec.volumes")
             yield from time_problems(api.status.start_time, "status.startTime")
         case ApiNode():
             yield from _node_problems(api)
@@ -116,7 +157,11 @@ def _problems(api: WireObject, body: dict[str, Any], kind: Kind) -> Iterator[Fou
         case ApiJob():
             yield from _job_problems(api, body)
         case ApiReplicas():
-            yield from _replicas_problems(api, body, kind)
+            yield from _replicas_problems(api, kind)
+        case ApiNamespace() | ApiService():
+            pass
+        case _:
+            yield from storage_problems(api)
 
 
 def _node_problems(api: ApiNode) -> Iterator[Found]:
@@ -200,20 +245,21 @@ def _job_problems(api: ApiJob, body: dict[str, Any]) -> Iterator[Found]:
     yield from _template_problems(api)
 
 
-def _replicas_problems(api: ApiReplicas, body: dict[str, Any], kind: Kind) -> Iterator[Found]:
+def _replicas_problems(api: ApiReplicas, kind: Kind) -> Iterator[Found]:
     if api.spec.replicas < 0:
         yield "spec.replicas", f"{api.spec.replicas} is out of range; allowed: whole numbers from 0"
     if api.spec.replicas > MOST_AT_ONCE:
         yield "spec.replicas", f"is more than a simulation takes; allowed: up to {MOST_AT_ONCE:,}"
     if kind.kind == "StatefulSet":
         yield from one_of(api.spec.pod_management_policy, ("OrderedReady", "Parallel"), "spec.podManagementPolicy")
-    selector = body.get("spec", {}).get("selector")
-    if not isinstance(selector, dict) or not selector:
+        yield from template_problems(api.spec.volume_claim_templates, "spec.volumeClaimTemplates")
+    selector = api.spec.selector
+    if selector is None or not (selector.match_labels or selector.match_expressions):
         yield "spec.selector", "is missing; allowed: a label selector that matches the labels of spec.template"
     else:
         labels = api.spec.template.metadata.labels or {}
-        wanted = selector.get("matchLabels", {})
-        if isinstance(wanted, dict) and any(labels.get(key) != value for key, value in wanted.items()):
+        yield from selector_problems(selector, "spec.selector")
+        if any(labels.get(key) != value for key, value in (selector.match_labels or {}).items()):
             yield "spec.selector", "does not match the labels of spec.template; allowed: labels that the template has"
     yield from _template_problems(api)
 
@@ -222,5 +268,6 @@ def _template_problems(api: ApiJob | ApiReplicas) -> Iterator[Found]:
     template = api.spec.template
     yield from meta_problems(template.metadata, "spec.template.metadata", needs_name=False)
     yield from pod_problems(template.spec, "spec.template.spec")
+    yield from pod_volume_problems(template.spec.volumes, "spec.template.spec.volumes")
     if template.spec.node_name:
         yield "spec.template.spec.nodeName", "is not simulated in a template; allowed: a nodeSelector"

@@ -22,16 +22,27 @@ from scheduler.model import Gang, budget_from_api, gang_from_api, node_from_api,
 from scheduler.model.api import ApiBudget, ApiNode, ApiPod, ApiPodGroup, ApiPriorityClass
 from scheduler.model.gang import DIALECTS
 from scheduler.model.pod import parse_time
+from scheduler.model.storage_api import ApiClaim, ApiPersistentVolume, ApiStorageClass
 
 from .annotations import RUN_SECONDS, SUBMIT_SECONDS, seconds_of
 from .clock import DEFAULT_START
 from .defaults import DEFAULT_NAMESPACE, Admission, rfc3339, suffix_of, uid_of
 from .kinds import Loaded, kind_of, load_document
+from .known import thing_of, unnamed_namespaces
 from .manifests import ManifestError, Problem, read_paths
 from .notes import Notes
 from .objects import ApiJob, ApiReplicas, JobStatus, PodTemplate, copy_meta
 from .owners import Owners, run_seconds_of_job
-from .world import BudgetObject, ControllerObject, Owner, PodObject, Submitted, World
+from .world import (
+    BudgetObject,
+    ControllerObject,
+    KnownObject,
+    Owner,
+    PodObject,
+    StorageObject,
+    Submitted,
+    World,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -41,6 +52,7 @@ if TYPE_CHECKING:
     from .manifests import Document
     from .world import Item
 
+DEFAULT_CLASS_ANNOTATION = "storageclass.kubernetes.io/is-default-class"
 _TERMINAL = ("Succeeded", "Failed")
 Stampable = TypeVar("Stampable", bound=ApiPod | ApiPodGroup | ApiJob | ApiReplicas)
 
@@ -132,7 +144,8 @@ class _Loader:
         if not any(isinstance(loaded.api, ApiNode) for loaded in self.loaded):
             self.notes.said.append("there is no Node, so nothing can be placed")
         groups = {entry.item.key for entry in submitted if isinstance(entry.item, Gang)}
-        return World(tuple(submitted), builder.start, self.notes.all(groups))
+        claims = {place[2:] for place in self.places if place[1] == "PersistentVolumeClaim"}
+        return World(tuple(submitted), builder.start, self.notes.all(groups, claims), _default_class(self.loaded))
 
     def _named(self, loaded: Loaded) -> Loaded:
         """Return the object with namespace, name and uid."""
@@ -178,7 +191,10 @@ class _Builder:
         """Return everything that is created, by time, then by what others refer to, then as written."""
         self.owners = Owners(self.loaded, replay_finished=self.options.durations is Durations.JOB)
         self.start = self._start()
-        ranked: list[tuple[float, int, int, Submitted]] = []
+        ranked = [
+            (0.0, 0, number, Submitted(0.0, KnownObject(namespace)))
+            for number, namespace in enumerate(unnamed_namespaces(self.loaded))
+        ]
         for number, loaded in enumerate(self.loaded):
             for item, rank in self._items(loaded):
                 seconds = self._moment(loaded, item)
@@ -188,7 +204,10 @@ class _Builder:
 
     def _items(self, loaded: Loaded) -> Iterator[tuple[Item, int]]:
         """Yield what an object becomes, if anything, with the rank of its kind."""
-        api = loaded.api
+        api, thing = loaded.api, thing_of(loaded)
+        self.notes.lone_controllers += loaded.kind.kind == "ReplicationController"
+        if thing is not None:
+            yield KnownObject(thing), 2
         match api:
             case ApiPriorityClass():
                 yield priority_class_from_api(api), 0
@@ -199,6 +218,10 @@ class _Builder:
             case ApiPodGroup():
                 dialect = next(name for name, group in DIALECTS.items() if group == loaded.kind.group)
                 yield gang_from_api(self._stamped(api), dialect), 2
+            case ApiClaim() | ApiPersistentVolume():
+                yield StorageObject(api), 3
+            case ApiClaim() | ApiPersistentVolume():
+                yield StorageObject(api), 3
             case ApiBudget():
                 yield BudgetObject(api, budget_from_api(api)), 3
             case ApiJob() | ApiReplicas():
@@ -218,6 +241,9 @@ class _Builder:
             self.notes.foreign += owner.kind != "DaemonSet"
             return
         self.notes.look_at_workload(loaded.document, owner.namespace, template.metadata.labels)
+        own = {claim.metadata.name for claim in _claim_templates(api)}
+        shared = [volume for volume in spec.volumes or () if volume.name not in own]
+        self.notes.look_at_volumes(loaded.document, owner.namespace, shared)
         template = PodTemplate(metadata=template.metadata, spec=self.admission.admit(spec))
         admitted = msgspec.structs.replace(api, spec=msgspec.structs.replace(api.spec, template=template))
         run_seconds = None
@@ -244,6 +270,7 @@ class _Builder:
             return
         if not is_bound:
             self.notes.look_at_workload(loaded.document, api.metadata.namespace, api.metadata.labels)
+            self.notes.look_at_volumes(loaded.document, api.metadata.namespace, spec.volumes or ())
         runs_on = owner is not None and owner.kind in ("ReplicaSet", "Deployment", "StatefulSet", "DaemonSet")
         run_seconds = None if runs_on else self._run_seconds(api.metadata, job)
         root = self.owners.root_of(owner) if owner else None
@@ -291,6 +318,8 @@ class _Builder:
         created = parse_time(loaded.api.metadata.creation_timestamp)
         if self.options.arrivals is Arrivals.AT_START or created is None or not _is_unbound_workload(loaded):
             return 0.0
+        if isinstance(item, KnownObject):  # nobody minds an owner without pods
+            return 0.0
         if isinstance(item, ControllerObject) and item.owner in self.owners.with_bound_pods:
             return 0.0
         return max(0.0, created - self.start)
@@ -324,3 +353,20 @@ def _is_unbound_workload(loaded: Loaded) -> bool:
     """Tell whether an object is a workload that may arrive later: a controller or an unbound pod."""
     api = loaded.api
     return isinstance(api, ApiJob | ApiReplicas) or (isinstance(api, ApiPod) and not api.spec.node_name)
+
+
+def _claim_templates(api: ApiJob | ApiReplicas) -> Sequence[ApiClaim]:
+    """Return the templates of the claims that a StatefulSet makes."""
+    return (api.spec.volume_claim_templates or ()) if isinstance(api, ApiReplicas) else ()
+
+
+def _default_class(loaded: Iterable[Loaded]) -> str:
+    """Return the StorageClass of claims that name none: of several the newest, as admission has it."""
+    marked = [
+        entry.api.metadata
+        for entry in loaded
+        if isinstance(entry.api, ApiStorageClass)
+        and (entry.api.metadata.annotations or {}).get(DEFAULT_CLASS_ANNOTATION) == "true"
+    ]
+    newest = sorted(marked, key=lambda meta: (-(parse_time(meta.creation_timestamp) or 0.0), meta.name))
+    return newest[0].name if newest else ""

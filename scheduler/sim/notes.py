@@ -18,11 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from scheduler.model import Node
+    from scheduler.model.api import Volume
 
     from .manifests import Document
 
 #: What a dump must hold so that everything that matters here is in it.
-DUMP_KINDS = ("nodes", "pods", "pc", "jobs", "deploy", "rs", "sts", "ds", "pdb")
+DUMP_KINDS = (
+    "nodes", "pods", "pc", "jobs", "deploy", "rs", "sts", "ds", "pdb", "ns", "svc", "rc",
+    "pvc", "pv", "sc", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments",
+)  # fmt: skip
 _GPU = "nvidia.com/gpu"
 _MOST_NAMES = 5
 #: Keys that people write for schedulerName, as their letters.
@@ -43,10 +47,14 @@ class Notes:
     #: Pods and controllers that name another scheduler, and DaemonSets among them.
     foreign: int = 0
     foreign_daemons: int = 0
+    #: ReplicationControllers.
+    lone_controllers: int = 0
     unread: Counter[str] = field(default_factory=Counter)
     _unlooked: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
     _slips: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
     _members: dict[GangKey, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
+    #: Claims that pods name, by namespace and name, with the pods.
+    _claims: dict[tuple[str, str], dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
     _unclear_nodes: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     _unlabelled_nodes: list[str] = field(default_factory=list)
 
@@ -76,17 +84,23 @@ class Notes:
 
     def look_at_workload(self, document: Document, namespace: str, labels: Mapping[str, str] | None) -> None:
         """Keep what a workload of ours asks for in vain, and which PodGroup its pods name."""
-        for constraint in unlooked_constraints(_pod_spec(document)[1], document.body):
+        for constraint in unlooked_constraints(_pod_spec(document)[1]):
             self._unlooked[constraint][document.title] = None
         for dialect, label in (("ai-scheduler", GROUP_LABEL), ("coscheduling", COSCHEDULING_LABEL)):
             if name := (labels or {}).get(label):
                 self._members[GangKey(dialect, namespace, name)][document.title] = None
                 return
 
-    def all(self, groups: Collection[GangKey]) -> tuple[str, ...]:
-        """Return all notes; `groups` are the PodGroups of the input."""
-        return (*self._of_unread(), *self.said, *self._of_groups(groups), *self._of_slips(), *self._of_constraints(),
-                *self._of_nodes())  # fmt: skip
+    def look_at_volumes(self, document: Document, namespace: str, volumes: Iterable[Volume]) -> None:
+        """Keep which claims a workload of ours names."""
+        for volume in volumes:
+            if volume.persistent_volume_claim is not None:
+                self._claims[namespace, volume.persistent_volume_claim.claim_name][document.title] = None
+
+    def all(self, groups: Collection[GangKey], claims: Collection[tuple[str, str]]) -> tuple[str, ...]:
+        """Return all notes; `groups` and `claims` are the PodGroups and claims of the input."""
+        return (*self._of_unread(), *self.said, *self._of_groups(groups), *self._of_claims(claims), *self._of_slips(),
+                *self._of_constraints(), *self._of_nodes())  # fmt: skip
 
     def _of_groups(self, groups: Collection[GangKey]) -> Iterator[str]:
         missing = {key: titles for key, titles in self._members.items() if key not in groups}
@@ -95,6 +109,12 @@ class Notes:
         names = listed(sorted(map(str, missing)), "PodGroup")
         lack = "which the input does not hold" if groups else "but the input holds no PodGroup"
         yield f"pods name {names}, {lack}, so they wait; a dump with everything: {dump_command({key.dialect for key in missing})}"
+
+    def _of_claims(self, claims: Collection[tuple[str, str]]) -> Iterator[str]:
+        missing = sorted(f"{namespace}/{name}" for namespace, name in self._claims if (namespace, name) not in claims)
+        if missing:
+            names = listed(missing, "PersistentVolumeClaim")
+            yield f"pods name {names}, which the input does not hold, so they wait; a dump with everything: {dump_command()}"
 
     def _of_slips(self) -> Iterator[str]:
         for slip, titles in self._slips.items():
@@ -119,6 +139,9 @@ class Notes:
         if self.foreign_daemons:
             daemons = count(self.foreign_daemons, "DaemonSet")
             yield f"no pods are made for {daemons} of another scheduler; those that the input holds on nodes count"
+        if self.lone_controllers:
+            controllers = count(self.lone_controllers, "ReplicationController")
+            yield f"no pods are made for {controllers}; those that the input holds count"
         if self.unread:
             yield f"not read: {', '.join(f'{number} {name}' for name, number in sorted(self.unread.items()))}"
 
@@ -132,31 +155,10 @@ def listed(names: Iterable[str], kind: str = "") -> str:
     return f"{prefix}{shown}{more}"
 
 
-def unlooked_constraints(spec: Mapping[str, Any], body: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the constraints of a pod spec that the scheduler does not look at; of unchecked fields any shape is possible."""
-    affinity = spec.get("affinity")
-    for key, name in (
-        ("podAffinity", "required inter-pod affinities"),
-        ("podAntiAffinity", "required inter-pod anti-affinities"),
-    ):
-        part = affinity.get(key) if isinstance(affinity, dict) else None
-        if isinstance(part, dict) and part.get("requiredDuringSchedulingIgnoredDuringExecution"):
-            yield name
-    if any(
-        entry.get("whenUnsatisfiable") != "ScheduleAnyway" for entry in _mappings(spec.get("topologySpreadConstraints"))
-    ):
-        yield "topologySpreadConstraints"
-    volumes = _mappings(spec.get("volumes"))
-    outer = body.get("spec")
-    claims = isinstance(outer, dict) and outer.get("volumeClaimTemplates")
-    if claims or any("persistentVolumeClaim" in volume or "ephemeral" in volume for volume in volumes):
-        yield "persistentVolumeClaim volumes"
+def unlooked_constraints(spec: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the constraints of a pod spec that the scheduler does not look at."""
     if spec.get("resourceClaims"):
         yield "resourceClaims"
-
-
-def _mappings(value: object) -> list[dict[str, Any]]:
-    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def _pod_spec(document: Document) -> tuple[str, dict[str, Any]]:

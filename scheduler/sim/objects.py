@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
-from scheduler.model.api import ApiStruct, Condition, ObjectMeta, PodSpec
+from scheduler.model.api import ApiStruct, Condition, LabelSelector, ObjectMeta, PodSpec
+from scheduler.model.storage_api import ApiClaim  # noqa: TC001 - msgspec reads it
 
 
 class PodTemplate(ApiStruct, frozen=True):
@@ -74,7 +75,10 @@ class ReplicaSpec(ApiStruct, frozen=True):
 
     replicas: int = 1
     pod_management_policy: str = "OrderedReady"
+    selector: LabelSelector | None = None
     template: PodTemplate = PodTemplate()
+    #: Of a StatefulSet: each of its pods has a claim of its own for each of these.
+    volume_claim_templates: list[ApiClaim] | None = None
 
 
 class ApiReplicas(ApiStruct, frozen=True):

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from scheduler.model.api import ApiPod, ObjectMeta, OwnerReference, PodStatus
+from scheduler.model.api import ApiPod, ClaimSource, LabelSelector, ObjectMeta, OwnerReference, PodStatus, Volume
 
 from .annotations import EXIT_CODE, FAIL_COUNT, count_of
 from .defaults import rfc3339, suffix_of
+from .known import owner_of_pods
 from .objects import copy_meta
+from .storage import claim_of_pod
 
 if TYPE_CHECKING:
     from scheduler.model.api import PodSpec
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from .world import ControllerObject, Owner
 
 _API_VERSIONS = {"Job": "batch/v1"} | dict.fromkeys(("ReplicaSet", "Deployment", "StatefulSet", "DaemonSet"), "apps/v1")
+_HASH_LABEL = "pod-template-hash"
 
 
 class Controller:
@@ -54,6 +57,11 @@ class Controller:
     def template(self) -> PodTemplate | None:
         """What its pods look like, or None if it has no template."""
         return None
+
+    @property
+    def maker(self) -> tuple[str, str]:
+        """Kind and name of the object that its pods say they belong to."""
+        return self.owner.kind, self.owner.name
 
     def begin(self) -> None:
         """Make the first pods."""
@@ -100,9 +108,8 @@ class Controller:
         """Create a pod of the template, or with another spec than the template's."""
         template = self.template
         assert template is not None
-        owner = OwnerReference(
-            kind=self.owner.kind, name=self.owner.name, api_version=_API_VERSIONS[self.owner.kind], controller=True
-        )
+        kind, owner_name = self.maker
+        owner = OwnerReference(kind=kind, name=owner_name, api_version=_API_VERSIONS[kind], controller=True)
         meta = copy_meta(template.metadata)
         meta = ObjectMeta(
             name=name,
@@ -141,14 +148,33 @@ class Replicated(Controller):
 class ReplicaController(Replicated):
     """A ReplicaSet or Deployment: so many pods, for ever."""
 
+    @property
+    def maker(self) -> tuple[str, str]:
+        """Kind and name of the ReplicaSet; a Deployment has one whose name ends with a hash."""
+        if self.owner.kind == "Deployment":
+            return "ReplicaSet", f"{self.owner.name}-{self._hash}"
+        return super().maker
+
+    @property
+    def _hash(self) -> str:
+        return suffix_of("ReplicaSet", *self.owner, length=10)
+
+    def begin(self) -> None:
+        """Make the ReplicaSet of a Deployment known, then the first pods."""
+        if self.owner.kind == "Deployment":
+            kind, name = self.maker
+            chosen = self._spec.selector or LabelSelector()
+            labels = (chosen.match_labels or {}) | {_HASH_LABEL: self._hash}
+            selector = msgspec.structs.replace(chosen, match_labels=labels)
+            meta = ObjectMeta(name=name, namespace=self.owner.namespace)
+            self.cluster.storage.add(owner_of_pods(kind, meta, selector))
+        self.reconcile()
+
     def reconcile(self) -> None:
         """Make the missing replicas."""
-        prefix, labels = self.owner.name, {}
-        if self.owner.kind == "Deployment":
-            template_hash = suffix_of("ReplicaSet", *self.owner, length=10)
-            prefix, labels = f"{prefix}-{template_hash}", {"pod-template-hash": template_hash}
+        labels = {_HASH_LABEL: self._hash} if self.owner.kind == "Deployment" else {}
         while len(self.active) < self._spec.replicas:
-            self.make_pod(f"{prefix}-{suffix_of(*self.owner, self.made)}", labels=labels)
+            self.make_pod(f"{self.maker[1]}-{suffix_of(*self.owner, self.made)}", labels=labels)
 
 
 class StatefulController(Replicated):
@@ -167,12 +193,25 @@ class StatefulController(Replicated):
             found = present.get(name)
             if found is None:
                 labels = {"apps.kubernetes.io/pod-index": str(ordinal), "statefulset.kubernetes.io/pod-name": name}
-                found = self.make_pod(name, labels=labels)
+                found = self.make_pod(name, labels=labels, spec=self._with_claims(name))
             elif found.pod.is_terminal:
                 self.cluster.remove_pod(found)
                 return
             if self._spec.pod_management_policy == "OrderedReady" and found.pod.phase != "Running":
                 return
+
+    def _with_claims(self, pod_name: str) -> PodSpec:
+        """Return the spec of a pod with the claims of its own, which are made if they are not there yet, and stay."""
+        spec, claimed = self.template.spec, list[Volume]()
+        for template in self._spec.volume_claim_templates or ():
+            volume, name = template.metadata.name, f"{template.metadata.name}-{pod_name}"
+            claimed.append(Volume(name=volume, persistent_volume_claim=ClaimSource(claim_name=name)))
+            if not self.cluster.storage.has_claim(self.owner.namespace, name):
+                meta = ObjectMeta(name=pod_name, namespace=self.owner.namespace)
+                self.cluster.storage.add_claim(claim_of_pod(template, name, meta, is_owned=False))
+        names = {volume.name for volume in claimed}
+        others = [volume for volume in spec.volumes or () if volume.name not in names]
+        return msgspec.structs.replace(spec, volumes=[*others, *claimed]) if claimed else spec
 
 
 class Remaker(Controller):

@@ -13,6 +13,8 @@ from .clock import DEFAULT_START
 if TYPE_CHECKING:
     from scheduler.model import Budget, Gang, Node, PriorityClass
     from scheduler.model.api import ApiBudget, ApiPod
+    from scheduler.model.storage_api import ApiClaim, ApiPersistentVolume
+    from scheduler.state.objects import Keyed
 
     from .objects import ApiJob, ApiReplicas
 
@@ -56,7 +58,23 @@ class BudgetObject:
     budget: Budget
 
 
-Item: TypeAlias = "Node | PriorityClass | Gang | BudgetObject | ControllerObject | PodObject"
+@dataclass(frozen=True, slots=True)
+class KnownObject:
+    """An object of the input that the scheduler only reads: a namespace, an owner of pods, something of storage."""
+
+    thing: Keyed
+
+
+@dataclass(frozen=True, slots=True)
+class StorageObject:
+    """A claim or a volume of the input; the cluster binds them to each other."""
+
+    api: ApiClaim | ApiPersistentVolume
+
+
+Item: TypeAlias = (
+    "Node | PriorityClass | Gang | BudgetObject | KnownObject | StorageObject | ControllerObject | PodObject"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +93,5 @@ class World:
     #: Seconds since the epoch.
     start: float = DEFAULT_START
     notes: tuple[str, ...] = field(default=())
+    #: The StorageClass of claims that name none.
+    default_storage_class: str = ""

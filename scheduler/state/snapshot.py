@@ -7,12 +7,14 @@ changes its snapshot only through `place` and `remove`, and undoes it with what 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from scheduler.model.quantity import LARGEST
+
+from .pod_index import PodIndex
 
 if TYPE_CHECKING:
     from scheduler.model import Node, Pod
@@ -195,6 +197,10 @@ class Nodes(Sequence[NodeView]):
         """Return a column computed from Node objects alone, cached under its key until a node changes."""
         return self._cut(self.snapshot.node_column(key, of_node, dtype))
 
+    def at(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the part of a column over all rows of the snapshot that is about these nodes."""
+        return column if self._rows is None else column[self._rows]
+
     def select(self, rows: Ints) -> Nodes:
         """Return the view of some rows, given as positions in this view."""
         return Nodes(self.snapshot, rows if self._rows is None else self._rows[rows])
@@ -223,6 +229,14 @@ class Nodes(Sequence[NodeView]):
         return view
 
 
+class Domains(NamedTuple):
+    """The values of a node label: which one each row has, numbered from 1, 0 for none; and their numbers."""
+
+    #: Shape (rows,).
+    of_rows: Ints
+    numbers: dict[str, int]
+
+
 class Snapshot:
     """All nodes at one generation. Rows are sorted by node name."""
 
@@ -237,15 +251,35 @@ class Snapshot:
         self._columns: dict[tuple[str, str, int], Ints] = {}
         self._fixed: dict[tuple[str, str, int], Ints] = {}
         self._node_columns: dict[Hashable, npt.NDArray[Any]] = {}
+        self._domains: dict[str, Domains] = {}
         #: Rows in the order in which they changed, and a number that grows when the list starts anew: whoever has read
         #: so far needs to look at the rest only.
         self.changed_rows: list[int] = []
         self.epoch = 0
+        self._index = PodIndex()
 
     @property
     def nodes(self) -> Nodes:
         """All nodes."""
         return Nodes(self)
+
+    @property
+    def pods(self) -> PodIndex:
+        """How many pods of which kind stand where; filled when it is first asked for, O(pods)."""
+        if not self._index.is_filled:
+            self._index.fill(self.all_rows)
+        return self._index
+
+    def domains(self, key: str) -> Domains:
+        """Return which value of a label each node has, cached until a node changes."""
+        domains = self._domains.get(key)
+        if domains is None:
+            numbers: dict[str, int] = {}
+            column = np.array([_domain(row.node, key, numbers) for row in self.all_rows], dtype=np.int64)
+            if len(self._domains) > _MOST_NODE_COLUMNS:
+                self._domains.clear()
+            domains = self._domains[key] = Domains(column, numbers)
+        return domains
 
     def view(self, name: str) -> NodeView:
         """Return one node by name; KeyError if there is none."""
@@ -254,12 +288,16 @@ class Snapshot:
     def place(self, pod: Pod, row: int) -> Undo:
         """Count a pod in on a row, and return how to undo it, which is `take_back`."""
         self.all_rows[row].add(pod)
+        if self._index.is_filled:
+            self._index.begin_trial(pod, self.all_rows[row].node.name, 1)
         self._refresh(row)
         return lambda: self.take_back(pod.uid, row)
 
     def take_back(self, uid: str, row: int) -> None:
         """Undo `place`."""
-        self.all_rows[row].drop(uid)
+        pod = self.all_rows[row].drop(uid)
+        if self._index.is_filled:
+            self._index.end_trial(pod, self.all_rows[row].node.name, 1)
         self._refresh(row)
 
     def remove(self, uid: str, row: int) -> Undo:
@@ -268,10 +306,14 @@ class Snapshot:
         Undone in whatever order, removals leave the order of the row's pods as it was.
         """
         pod = self.all_rows[row].lift(uid)
+        if self._index.is_filled:
+            self._index.begin_trial(pod, self.all_rows[row].node.name, -1)
         self._refresh(row)
 
         def undo() -> None:
             self.all_rows[row].lower(pod)
+            if self._index.is_filled:
+                self._index.end_trial(pod, self.all_rows[row].node.name, -1)
             self._refresh(row)
 
         return undo
@@ -288,6 +330,8 @@ class Snapshot:
 
     def replace_rows(self, rows: list[Row], *, nodes_changed: bool) -> None:
         """Take over a new list of rows (sorted by name): ClusterState's way to build from scratch."""
+        if self._index.is_filled:
+            self._index.rows_replaced(self.all_rows, rows)
         self.all_rows = rows
         self.row_of = {row.node.name: i for i, row in enumerate(rows)}
         self._columns.clear()
@@ -297,9 +341,12 @@ class Snapshot:
         if nodes_changed:
             self.node_generation += 1
             self._node_columns.clear()
+            self._domains.clear()
 
     def replace_row(self, index: int, row: Row) -> None:
         """Take over one changed row whose Node object is the same: ClusterState's incremental refresh."""
+        if self._index.is_filled:
+            self._index.row_replaced(row.node.name, self.all_rows[index], row)
         self.all_rows[index] = row
         self._refresh(index)
 
@@ -343,6 +390,11 @@ class Snapshot:
 _MOST_NODE_COLUMNS = 4096
 _MOST_BELOW_COLUMNS = 32
 _LONGEST_LOG = 65_536
+
+
+def _domain(node: Node, key: str, numbers: dict[str, int]) -> int:
+    value = node.labels.get(key)
+    return 0 if value is None else numbers.setdefault(value, len(numbers) + 1)
 
 
 def _cell(row: Row, kind: str, resource: str, priority: int) -> int:

@@ -24,11 +24,17 @@ PATIENCE_SECONDS = 5.0
 _PATH = re.compile(r"^(/api/v1|/apis/[^/]+/[^/]+)(?:/namespaces/([^/]+))?/([^/]+)(?:/([^/]+))?(?:/([^/]+))?$")
 
 Object = dict[str, Any]
-NAMESPACED = {"pods", "leases", "events", "podgroups", "poddisruptionbudgets"}
+NAMESPACED = {
+    "pods", "leases", "events", "podgroups", "poddisruptionbudgets", "persistentvolumeclaims", "services",
+    "replicationcontrollers", "replicasets", "statefulsets", "csistoragecapacities",
+}  # fmt: skip
 KINDS = {
     "/api/v1/pods": "Pod",
     "/api/v1/nodes": "Node",
     "/api/v1/namespaces": "Namespace",
+    "/api/v1/services": "Service",
+    "/api/v1/persistentvolumeclaims": "PersistentVolumeClaim",
+    "/api/v1/persistentvolumes": "PersistentVolume",
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions": "CustomResourceDefinition",  # Kopf wants to see it
     "/apis/scheduling.k8s.io/v1/priorityclasses": "PriorityClass",
     "/apis/policy/v1/poddisruptionbudgets": "PodDisruptionBudget",
@@ -38,6 +44,7 @@ KINDS = {
 PODS, NODES = "/api/v1/pods", "/api/v1/nodes"
 GROUPS = "/apis/scheduling.ai-scheduler.io/v1alpha1/podgroups"
 COSCHEDULING = "/apis/scheduling.x-k8s.io/v1alpha1/podgroups"
+CLAIMS, VOLUMES = "/api/v1/persistentvolumeclaims", "/api/v1/persistentvolumes"
 EVENTS, LEASES = "/apis/events.k8s.io/v1/events", "/apis/coordination.k8s.io/v1/leases"
 
 
@@ -322,6 +329,10 @@ class ScriptedServer:
             case "PATCH":
                 if (body.get("metadata") or {}).get("uid", meta["uid"]) != meta["uid"]:
                     return _status(409, "Conflict", "the UID in the precondition does not match")
+                if (body.get("metadata") or {}).get("resourceVersion", meta["resourceVersion"]) != meta[
+                    "resourceVersion"
+                ]:
+                    return _status(409, "Conflict", "the object has been modified")
                 is_strategic = request.content_type.startswith("application/strategic")
                 return web.json_response(self.put(path, _merged(obj, body, is_strategic=is_strategic)))
         return _status(405, "MethodNotAllowed", "no")

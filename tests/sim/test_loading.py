@@ -8,9 +8,9 @@ from scheduler.model import Gang, Node, PriorityClass
 from scheduler.sim.clock import DEFAULT_START
 from scheduler.sim.loading import Arrivals, Durations
 from scheduler.sim.manifests import ManifestError
-from scheduler.sim.world import ControllerObject, PodObject, World
+from scheduler.sim.world import ControllerObject, KnownObject, PodObject, StorageObject, World
 
-from .worlds import PREFIX, a_class, a_gang, a_job, a_pod, a_template, a_world, nodes, replicas
+from .worlds import PREFIX, a_claim, a_class, a_gang, a_job, a_pod, a_template, a_world, nodes, replicas
 
 GPU = "nvidia.com/gpu"
 
@@ -84,11 +84,11 @@ def test_nulls_are_absent() -> None:
 
 
 def test_kinds_that_are_not_read_are_counted_once() -> None:
-    """Services and the like are no error; a note counts them."""
-    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
+    """ConfigMaps and the like are no error; a note counts them."""
+    data = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "s"}}
     volcano = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "g"}}
-    world = a_world(*nodes(1, 0), service, service | {"metadata": {"name": "t"}}, volcano)
-    assert world.notes == ("not read: 1 PodGroup (scheduling.volcano.sh/v1beta1), 2 Service (v1)",)
+    world = a_world(*nodes(1, 0), data, data | {"metadata": {"name": "t"}}, volcano)
+    assert world.notes == ("not read: 2 ConfigMap (v1), 1 PodGroup (scheduling.volcano.sh/v1beta1)",)
 
 
 # Problems.
@@ -341,9 +341,12 @@ def test_the_start_is_the_latest_time_of_a_dump() -> None:
 
 
 def test_what_others_refer_to_comes_first() -> None:
-    """Of one moment, classes, nodes and groups are created before pods, in whatever order they are written."""
-    world = a_world(a_pod("p"), *a_gang("g", 2, 1), *nodes(1), a_class("c", 1))
-    assert [type(s.item) for s in world.submitted] == [PriorityClass, Node, Gang, PodObject, ControllerObject]
+    """Of one moment, what pods refer to is created before them, in whatever order it is written."""
+    claim = a_claim("c")
+    world = a_world(a_pod("p"), claim, *a_gang("g", 2, 1), *nodes(1), a_class("c", 1))
+    assert [type(s.item) for s in world.submitted] == [
+        KnownObject, PriorityClass, Node, Gang, StorageObject, PodObject, ControllerObject,
+    ]  # fmt: skip
 
 
 def test_pods_on_unknown_nodes_are_noted() -> None:

@@ -4,14 +4,11 @@ from typing import Any
 
 import pytest
 
-from scheduler.sim.notes import unlooked_constraints
-
 from .test_loading import problems_of
 from .test_partly import running
 from .worlds import PREFIX, a_gang, a_job, a_pod, a_world, nodes, replicas, run, workload
 
 UNKNOWN_NVLINK = "no nvidia.com/gpu.product label (GPU feature discovery sets it): NVLink is unknown there"
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def notes_of(*manifests: Any, **options: Any) -> list[str]:
@@ -77,36 +74,12 @@ def test_a_scheduler_name_beside_the_template_is_noted() -> None:
     assert found == ["Job j: spec.schedulerName is not read there, did you mean spec.template.spec.schedulerName?"]
 
 
-@pytest.mark.parametrize(
-    ("spec", "constraint"),
-    [
-        ({"affinity": {"podAffinity": {REQUIRED: [{"topologyKey": "z"}]}}}, "required inter-pod affinities"),
-        ({"affinity": {"podAntiAffinity": {REQUIRED: [{"topologyKey": "z"}]}}}, "required inter-pod anti-affinities"),
-        ({"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]}, "topologySpreadConstraints"),
-        ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}, "persistentVolumeClaim volumes"),
-        ({"resourceClaims": [{"name": "c"}]}, "resourceClaims"),
-    ],
-)
-def test_constraints_that_nobody_looks_at_are_noted_once(spec: Any, constraint: str) -> None:
+def test_constraints_that_nobody_looks_at_are_noted_once() -> None:
     """One note for each kind, with the workloads that use it; placed pods and those of others do not matter."""
+    spec = {"resourceClaims": [{"name": "c"}]}
     others = [a_pod("placed", node="node-0", **spec), a_pod("other", node="node-0", schedulerName="x", **spec)]
     found = notes_of(a_pod("p", **spec), a_job("j", **spec), *others)
-    assert found == [f"{constraint} are not looked at by the scheduler; used by Pod p, Job j"]
-
-
-@pytest.mark.parametrize("odd", [None, 1, "x", [1], {"podAffinity": 1}, {"podAffinity": {REQUIRED: 1}}])
-def test_odd_shapes_of_unread_fields_are_no_crash(odd: Any) -> None:
-    """Nobody has checked them."""
-    spec = dict.fromkeys(("affinity", "topologySpreadConstraints", "volumes", "resourceClaims"), odd)
-    assert isinstance(list(unlooked_constraints(spec, {"spec": odd})), list)
-
-
-def test_wishes_are_not_noted() -> None:
-    """Only what must hold is missed."""
-    wish = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}}
-    assert (
-        notes_of(a_pod("p", affinity=wish, topologySpreadConstraints=[{"whenUnsatisfiable": "ScheduleAnyway"}])) == []
-    )
+    assert found == ["resourceClaims are not looked at by the scheduler; used by Pod p, Job j"]
 
 
 def test_nodes_of_which_nvlink_is_unknown_are_counted_in_one_note() -> None:

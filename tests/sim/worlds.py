@@ -6,6 +6,8 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 from scheduler.config import SchedulerConfiguration, default
+from scheduler.model.pod_claims import claim_uses
+from scheduler.model.storage import Claim, PersistentVolume
 from scheduler.sim.loading import LoadOptions, world_of
 from scheduler.sim.manifests import Document
 from scheduler.sim.run import RunOptions, Simulation, simulation_of
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from scheduler.sim.world import World
 
 PREFIX = "scheduling.ai-scheduler.io"
+ZONE = "topology.kubernetes.io/zone"
 Manifest = dict[str, Any]
 
 
@@ -98,6 +101,37 @@ def a_class(name: str, value: int, **fields: Any) -> Manifest:
     } | fields
 
 
+def a_claim(name: str, size: str = "10Gi", class_name: str | None = None, **spec: Any) -> Manifest:
+    """Return a claim; without a class it gets the default one."""
+    body: Manifest = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}} | spec
+    body |= {} if class_name is None else {"storageClassName": class_name}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": body}
+
+
+def a_volume(name: str, size: str = "10Gi", class_name: str = "", *, zone: str = "", **spec: Any) -> Manifest:
+    """Return a volume, in one zone or for all nodes."""
+    body: Manifest = {
+        "accessModes": ["ReadWriteOnce"], "capacity": {"storage": size}, "storageClassName": class_name
+    } | spec  # fmt: skip
+    if zone:
+        expression = {"key": ZONE, "operator": "In", "values": [zone]}
+        body["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": body}
+
+
+def a_storage_class(name: str, provisioner: str = "csi.example.com", *, waits: bool = True, **fields: Any) -> Manifest:
+    """Return a StorageClass that binds when the first consumer is placed, or at once."""
+    return {
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name},
+        "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer" if waits else "Immediate",
+    } | fields  # fmt: skip
+
+
+def using(*claims: str) -> Manifest:
+    """Return the part of a pod spec that uses claims."""
+    return {"volumes": [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims]}
+
+
 def _submitted(manifest: Manifest, seconds: float) -> Manifest:
     if seconds:
         manifest["metadata"].setdefault("annotations", {})[f"{PREFIX}/submit-seconds"] = str(seconds)
@@ -142,7 +176,23 @@ def violations(simulation: Simulation) -> Any:
     for sim in cluster.pods.values():
         if sim.api.status.reason.startswith("OutOf"):
             yield f"the kubelet refused {sim.pod.key}: {sim.api.status.reason}"
+    yield from _volumes_out_of_place(simulation)
     yield from getattr(simulation.engine, "state").validate()  # noqa: B009 - not part of the protocol
+
+
+def _volumes_out_of_place(simulation: Simulation) -> Any:
+    """Yield placed pods whose claims are not bound, or to a volume that their node cannot use."""
+    cluster = simulation.cluster
+    objects = cluster.storage.objects
+    for sim in cluster.pods.values():
+        node = cluster.nodes.get(sim.pod.node_name)
+        for use in claim_uses(sim.pod) if node is not None and cluster.is_ours(sim) else ():
+            claim = objects.get(Claim, sim.pod.namespace, use.name)
+            volume = objects.get(PersistentVolume, "", claim.volume_name) if claim is not None else None
+            if claim is None or not claim.is_bound or volume is None or not volume.is_for(claim):
+                yield f"{sim.pod.key} is placed, and its claim {use.name} is not bound"
+            elif volume.reach is not None and node is not None and not volume.reach.covers(node.labels):
+                yield f"{sim.pod.key} is placed on {node.name}, which cannot use its volume {volume.name}"
 
 
 def workload(outcome: Outcome, name: str) -> WorkloadOutcome:

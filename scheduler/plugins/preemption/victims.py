@@ -26,26 +26,48 @@ def importance(pod: Pod, now: float) -> tuple[int, float, str]:
     return (-pod.priority, now if pod.started is None else pod.started, pod.uid)
 
 
+def importance_by_start(pod: Pod, now: float) -> tuple[int, float]:
+    """Return kube-scheduler's key: priority, then the earlier start; equal pods keep the order of their node."""
+    return importance(pod, now)[:2]
+
+
+def is_leaving_by_preemption(pod: Pod) -> bool:
+    """Tell whether a pod is terminating because a scheduler evicted it; its first DisruptionTarget condition says so."""
+    if not pod.is_terminating:
+        return False
+    condition = next((c for c in pod.conditions if c.type == "DisruptionTarget"), None)
+    return condition is not None and condition.status == "True" and condition.reason == "PreemptionByScheduler"
+
+
+def budgets_of(pod: Pod, budgets: Sequence[Budget]) -> list[Budget]:
+    """Return the budgets that count a pod's eviction, in their order.
+
+    A budget with an empty selector protects nobody (as kube-scheduler); one that lists the pod as disrupted has counted it.
+    """
+    if not pod.labels:
+        return []
+    return [
+        budget
+        for budget in budgets
+        if budget.namespace == pod.namespace
+        and _protects(budget)
+        and matches_labels(budget.selector, pod.labels)
+        and pod.name not in budget.disrupted_pods
+    ]
+
+
 def split_by_budget(pods: Iterable[Pod], budgets: Sequence[Budget]) -> tuple[list[Pod], list[Pod]]:
     """Return (violating, others), each in the given order.
 
     Budgets are charged in order as pods are walked; a pod breaks at most one, checking stops there, and the later ones
-    are not charged.  A budget with an empty selector protects nobody (as kube-scheduler).
+    are not charged.
     """
     left = {id(budget): budget.disruptions_allowed for budget in budgets}
     violating: list[Pod] = []
     others: list[Pod] = []
     for pod in pods:
         broken = False
-        for budget in budgets if pod.labels else ():
-            if (
-                budget.namespace != pod.namespace
-                or not _protects(budget)
-                or not matches_labels(budget.selector, pod.labels)
-            ):
-                continue
-            if pod.name in budget.disrupted_pods:
-                continue
+        for budget in budgets_of(pod, budgets):
             left[id(budget)] -= 1
             if left[id(budget)] < 0:
                 broken = True

@@ -1,0 +1,138 @@
+"""The kinds of objects that an explanation reads, and how each becomes a part of the cluster.
+
+For cases and for snapshots of clusters; whoever reads them decides what an unknown kind is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from scheduler.model import (
+    budget_from_api,
+    claim_from_api,
+    csi_driver_from_api,
+    csi_node_from_api,
+    gang_from_api,
+    namespace_from_api,
+    node_from_api,
+    owner_of_labels,
+    owner_of_selector,
+    persistent_volume_from_api,
+    pod_from_api,
+    priority_class_from_api,
+    storage_capacity_from_api,
+    storage_class_from_api,
+    volume_attachment_from_api,
+)
+from scheduler.model.api import (
+    ApiBudget,
+    ApiNamespace,
+    ApiNode,
+    ApiPod,
+    ApiPodGroup,
+    ApiPriorityClass,
+    ApiReplicaSet,
+    ApiService,
+)
+from scheduler.model.gang import DIALECTS
+from scheduler.model.storage_api import (
+    ApiClaim,
+    ApiCSIDriver,
+    ApiCSINode,
+    ApiPersistentVolume,
+    ApiStorageCapacity,
+    ApiStorageClass,
+    ApiVolumeAttachment,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scheduler.state.cluster import ClusterState
+    from scheduler.state.objects import Keyed
+
+#: API group and kind.
+GroupKind = tuple[str, str]
+
+
+class Kind(NamedTuple):
+    """A kind that is read: its wire type, and what puts an object into the cluster."""
+
+    wire_type: type
+    put: Callable[[ClusterState, Any], None]
+
+
+class Head(msgspec.Struct, rename="camel", frozen=True):
+    """What says of which kind an object is."""
+
+    api_version: str = ""
+    kind: str = ""
+
+    @property
+    def group_kind(self) -> GroupKind:
+        """The API group, empty for the core, and the kind."""
+        return self.api_version.rpartition("/")[0], self.kind
+
+
+def _node(cluster: ClusterState, api: ApiNode) -> None:
+    cluster.set_node(node_from_api(api))
+
+
+def _pod(cluster: ClusterState, api: ApiPod) -> None:
+    """Count pods on nodes and nominated ones; others that wait, and those that have ended, are nobody's concern."""
+    pod = pod_from_api(api)
+    if not pod.is_terminal and (pod.node_name or pod.nominated_node_name):
+        cluster.set_pod(pod)
+
+
+def _priority_class(cluster: ClusterState, api: ApiPriorityClass) -> None:
+    cluster.priority_classes[api.metadata.name] = priority_class_from_api(api)
+
+
+def _budget(cluster: ClusterState, api: ApiBudget) -> None:
+    budget = budget_from_api(api)
+    cluster.budgets[budget.namespace, budget.name] = budget
+
+
+def _gang(dialect: str) -> Callable[[ClusterState, ApiPodGroup], None]:
+    def put(cluster: ClusterState, api: ApiPodGroup) -> None:
+        gang = gang_from_api(api, dialect)
+        cluster.gangs[gang.key] = gang
+
+    return put
+
+
+def _view(view_of: Callable[[Any], Keyed]) -> Callable[[ClusterState, Any], None]:
+    return lambda cluster, api: _put(cluster, view_of(api))
+
+
+def _put(cluster: ClusterState, thing: Keyed) -> None:
+    cluster.objects.put(thing)
+
+
+KINDS: dict[GroupKind, Kind] = {
+    ("", "Node"): Kind(ApiNode, _node),
+    ("", "Pod"): Kind(ApiPod, _pod),
+    ("scheduling.k8s.io", "PriorityClass"): Kind(ApiPriorityClass, _priority_class),
+    ("policy", "PodDisruptionBudget"): Kind(ApiBudget, _budget),
+    **{(group, "PodGroup"): Kind(ApiPodGroup, _gang(dialect)) for dialect, group in DIALECTS.items()},
+    ("", "Namespace"): Kind(ApiNamespace, _view(namespace_from_api)),
+    ("", "Service"): Kind(ApiService, _view(lambda api: owner_of_labels(api, "Service"))),
+    ("", "ReplicationController"): Kind(ApiService, _view(lambda api: owner_of_labels(api, "ReplicationController"))),
+    ("apps", "ReplicaSet"): Kind(ApiReplicaSet, _view(lambda api: owner_of_selector(api, "ReplicaSet"))),
+    ("apps", "StatefulSet"): Kind(ApiReplicaSet, _view(lambda api: owner_of_selector(api, "StatefulSet"))),
+    ("", "PersistentVolumeClaim"): Kind(ApiClaim, _view(claim_from_api)),
+    ("", "PersistentVolume"): Kind(ApiPersistentVolume, _view(persistent_volume_from_api)),
+    ("storage.k8s.io", "StorageClass"): Kind(ApiStorageClass, _view(storage_class_from_api)),
+    ("storage.k8s.io", "CSINode"): Kind(ApiCSINode, _view(csi_node_from_api)),
+    ("storage.k8s.io", "CSIDriver"): Kind(ApiCSIDriver, _view(csi_driver_from_api)),
+    ("storage.k8s.io", "CSIStorageCapacity"): Kind(ApiStorageCapacity, _view(storage_capacity_from_api)),
+    ("storage.k8s.io", "VolumeAttachment"): Kind(ApiVolumeAttachment, _view(volume_attachment_from_api)),
+}
+#: Read by a plugin that is not built: they are known, and change nothing.
+WITHOUT_EFFECT: frozenset[GroupKind] = frozenset(
+    ("resource.k8s.io", kind)
+    for kind in ("DeviceClass", "DeviceTaintRule", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
+)

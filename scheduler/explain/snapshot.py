@@ -1,0 +1,41 @@
+"""Snapshot: one pod of a cluster as objects describe it, explained by one profile of a configuration.
+
+For `ai-scheduler explain --snapshot`; the objects have been read and checked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from scheduler.engine.core import Core
+
+from .explaining import explain, waiting
+from .objects import KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from scheduler.config import Profile, SchedulerConfiguration
+    from scheduler.model.api import ApiPod, ApiStruct
+
+    from .explanation import Explanation
+    from .objects import GroupKind
+
+
+def explain_in(
+    configuration: SchedulerConfiguration, profile: Profile, objects: Iterable[tuple[GroupKind, ApiStruct]], pod: ApiPod
+) -> Explanation:
+    """Return what a profile says of a pod that waits among other objects; the latest time among them is now.
+
+    RegistryError if a plugin of the profile cannot be had.
+    """
+    times = [0.0]
+    one = configuration.model_copy(update={"profiles": [profile]})
+    core = Core(one, lambda: max(times) + 1.0, 0)
+    for group_kind, api in objects:
+        KINDS[group_kind].put(core.cluster, api)
+    view = structs.replace(waiting(pod), node_name="", scheduler_name=profile.scheduler_name)
+    times += [moment for p in (*core.cluster.pods.values(), view) for moment in (p.created, p.started or 0.0)]
+    return explain(core, view)

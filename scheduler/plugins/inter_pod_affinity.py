@@ -1,0 +1,284 @@
+"""InterPodAffinity keeps pods near the pods they need and away from those they cannot stand, and prefers those they like.
+
+At Filter for required terms, of the pod and of the pods that are there; at Score for preferred ones, also both ways.
+Semantics are kube-scheduler's.  Counts come from the snapshot's index of pods, so no pod is looked at here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from scheduler.config import ConfigurationModel
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.status import ClusterEvent, Code, Reason, Status
+from scheduler.framework.verdicts import Verdicts
+from scheduler.model.label_tests import selects
+from scheduler.model.owners import Namespace
+from scheduler.model.pod_terms import PodTerms
+from scheduler.state.pod_index import Question
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+    from scheduler.framework.cycle_state import CycleState
+    from scheduler.framework.handle import Handle
+    from scheduler.model import Pod
+    from scheduler.model.pod_terms import PodTerm
+    from scheduler.state.pod_index import Carried
+    from scheduler.state.snapshot import Bools, Ints, Nodes, Snapshot
+
+NAME = "InterPodAffinity"
+HOSTNAME = "kubernetes.io/hostname"
+#: With this gate kube-scheduler counts hostname terms node by node; it changes corner cases only.
+FAST_PATH_GATE = "InterPodAffinityHostnameFastPath"
+_NODES = ClusterEvent.NODE_ADDED | ClusterEvent.NODE_LABELS
+_PODS = ClusterEvent.POD_REMOVED | ClusterEvent.POD_LABELS | ClusterEvent.POD_UPDATED | ClusterEvent.NAMESPACE_CHANGED
+NO_AFFINITY = Reason(
+    "PodAffinityMismatch", "node(s) didn't match pod affinity rules", _NODES | _PODS | ClusterEvent.POD_ASSIGNED
+)
+ANTI_AFFINITY = Reason("PodAntiAffinity", "node(s) didn't match pod anti-affinity rules", _NODES | _PODS)
+EXISTING = Reason(
+    "ExistingPodsAntiAffinity", "node(s) didn't satisfy existing pods anti-affinity rules", _NODES | _PODS
+)
+NOTHING = PodTerms()
+
+
+class InterPodAffinityArgs(ConfigurationModel):
+    """Arguments, as kube-scheduler's InterPodAffinityArgs."""
+
+    hard_pod_affinity_weight: int = Field(1, ge=0, le=100)
+    """What the required affinity of a pod that is there is worth to one that it means."""
+    ignore_preferred_terms_of_existing_pods: bool = False
+    """Leave the preferences of pods that are there out, unless the new pod has preferences itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """What a pod's terms ask of the index, once namespaces are known."""
+
+    #: Pods that satisfy all required terms; None if there are none.
+    affinity: Question | None
+    affinity_keys: tuple[str, ...]
+    #: Topology key and question of each required anti-affinity term.
+    anti: tuple[tuple[str, Question], ...]
+    #: Topology key, question and signed weight of each preferred term.
+    preferred: tuple[tuple[str, Question, int], ...]
+
+
+def question_of(terms: Iterable[PodTerm], namespaces: dict[str, Namespace]) -> Question:
+    """Return the question for pods that satisfy all of some terms; selected namespaces are looked up."""
+    parts = []
+    for term in terms:
+        names: tuple[str, ...] | None = term.namespaces
+        if term.namespace_selector == ():
+            names = None
+        elif term.namespace_selector is not None:
+            selected = {n.name for n in namespaces.values() if selects(term.namespace_selector, n.labels)}
+            names = tuple(sorted({*term.namespaces, *selected}))
+        parts.append((names, term.selector))
+    return Question(tuple(parts))
+
+
+def spread_over_domains(counts: Ints, domains: Ints) -> Ints:
+    """Return, for each row, the sum of counts over the rows with the same label value; 0 where there is no value."""
+    totals = np.bincount(domains, weights=counts).astype(np.int64)
+    totals[:1] = 0
+    summed: Ints = totals[domains]
+    return summed
+
+
+class InterPodAffinity(Plugin):
+    """Affinity and anti-affinity between pods."""
+
+    NAME: ClassVar[str] = NAME
+    Args = InterPodAffinityArgs
+    READS_SHAPE_ONLY: ClassVar[bool] = True
+
+    def __init__(self, args: InterPodAffinityArgs | None, handle: Handle) -> None:
+        """Start without any question."""
+        super().__init__(args or InterPodAffinityArgs(), handle)
+        self._near: dict[PodTerms, Near] = {}
+        self._namespaces_at = -1
+
+    def sign(self, pod: Pod) -> Hashable:
+        """Return the labels that some selector reads: pods that are there may have something against them."""
+        index = self.handle.snapshot.pods
+        index.name_keys(test.key for t in (pod.terms.affinity if pod.terms else ()) for test in t.selector or ())
+        return index.projection(pod.labels)
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        """Refuse terms that make no sense; leave pods alone that neither ask for anything nor are objected to."""
+        if pod.terms is not None and pod.terms.problem:
+            text = f"parsing pod: {pod.terms.problem}"
+            return Status.unresolvable(Reason("PodAffinityInvalid", text, ClusterEvent.POD_UPDATED))
+        near = self._near_of(pod)
+        objections = self._objections(pod)
+        state.write((NAME, "filter"), self._filter_stamp(near, objections))
+        if near.affinity is not None or near.anti or self._is_looked_at_node_by_node():
+            return None
+        snapshot = nodes.snapshot
+        return None if any(_is_anywhere(carried, snapshot) for carried in objections) else Status.skip()
+
+    def filter_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts:
+        """Refuse nodes without the pods that are needed near, and nodes with pods that are not stood, either way."""
+        snapshot, near = nodes.snapshot, self._near_of(pod)
+        verdicts, passing = Verdicts(len(nodes)), np.ones(len(nodes), dtype=np.bool_)
+        if near.affinity is not None:
+            passing = nodes.at(self._affinity_holds(near, pod, snapshot))
+            verdicts.reject(~passing, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, NO_AFFINITY)
+        for key, question in near.anti:
+            found = nodes.at(_near_counts(snapshot, key, question)) > 0
+            verdicts.reject(passing & found, Code.UNSCHEDULABLE, ANTI_AFFINITY)
+            passing = passing & ~found
+        objections = self._objections(pod)
+        if objections:
+            rows = np.zeros(len(snapshot.all_rows), dtype=np.bool_)
+            for key, counts in _by_key(objections, snapshot, {"anti_affinity": 1}).items():
+                rows |= spread_over_domains(counts, snapshot.domains(key).of_rows) > 0
+            verdicts.reject(passing & nodes.at(rows), Code.UNSCHEDULABLE, EXISTING)
+        return verdicts
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        """Leave pods alone whom no preference concerns; keep the sums per topology key."""
+        snapshot, near = nodes.snapshot, self._near_of(pod)
+        likings = self._likings(pod)
+        state.write((NAME, "score"), self._score_stamp(near, likings))
+        if self.args.ignore_preferred_terms_of_existing_pods and not near.preferred:
+            return Status.skip()
+        sums = _by_key(likings, snapshot, self._weights())
+        is_any = any(_is_anywhere(carried, snapshot) for carried in likings)
+        for key, question, weight in near.preferred:
+            counts = snapshot.pods.by_rows(snapshot.pods.count(question).column)
+            is_any = is_any or bool((counts[snapshot.domains(key).of_rows > 0] != 0).any())
+            sums[key] = sums[key] + weight * counts if key in sums else weight * counts
+        state.write((NAME, "sums"), sums)
+        return None if is_any else Status.skip()
+
+    def score_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
+        """Return the sum of the weights of the preferences that concern each node."""
+        snapshot = nodes.snapshot
+        total = np.zeros(len(nodes), dtype=np.int64)
+        sums: dict[str, Ints] = state.read((NAME, "sums"))
+        for key, counts in sums.items():
+            total += nodes.at(spread_over_domains(counts, snapshot.domains(key).of_rows))
+        return total
+
+    def normalize(self, state: CycleState, pod: Pod, scores: Ints) -> Ints:
+        """Return 0 for the lowest sum and 100 for the highest."""
+        if not len(scores):
+            return scores
+        lowest, highest = int(scores.min()), int(scores.max())
+        if highest == lowest:
+            return np.zeros_like(scores)
+        return (100.0 * ((scores - lowest) / float(highest - lowest))).astype(np.int64)
+
+    def is_settled(self, state: CycleState, pod: Pod, point: str) -> bool:
+        """Tell whether the counts that matter for a pod are still the same."""
+        near = self._near_of(pod)
+        if point == "filter":
+            return bool(state.read((NAME, "filter")) == self._filter_stamp(near, self._objections(pod)))
+        return bool(state.read((NAME, "score")) == self._score_stamp(near, self._likings(pod)))
+
+    def _near_of(self, pod: Pod) -> Near:
+        terms, objects = pod.terms or NOTHING, self.handle.cluster.objects
+        at = objects.generation(Namespace)
+        if at != self._namespaces_at or len(self._near) > _MOST_KEPT:
+            self._near.clear()
+            self._namespaces_at = at
+        near = self._near.get(terms)
+        if near is None:
+            near = self._near[terms] = _near(terms, {name: n for (_, name), n in objects.all(Namespace).items()})
+        return near
+
+    def _affinity_holds(self, near: Near, pod: Pod, snapshot: Snapshot) -> Bools:
+        """Tell for each row of the snapshot whether the required affinity holds there.
+
+        Where nobody is meant by it yet, a pod that means itself may go anywhere.
+        """
+        index = snapshot.pods
+        assert near.affinity is not None
+        counts = index.by_rows(index.count(near.affinity).column)
+        has_keys = np.ones(len(counts), dtype=np.bool_)
+        is_near = has_keys.copy()
+        is_any = False
+        for key in near.affinity_keys:
+            domains = snapshot.domains(key).of_rows
+            has_keys &= domains > 0
+            is_near &= spread_over_domains(counts, domains) > 0
+            is_any = is_any or bool((counts[domains > 0] > 0).any())
+        if self.is_gate_on(FAST_PATH_GATE) and set(near.affinity_keys) == {HOSTNAME}:
+            is_any = bool((counts > 0).any())
+        is_first = not is_any and near.affinity.means(pod.namespace, pod.labels)
+        return has_keys if is_first else has_keys & is_near
+
+    def _objections(self, pod: Pod) -> list[Carried]:
+        return self._carried(("anti_affinity",), pod)
+
+    def _likings(self, pod: Pod) -> list[Carried]:
+        return self._carried(tuple(kind for kind, weight in self._weights().items() if weight), pod)
+
+    def _carried(self, kinds: tuple[str, ...], pod: Pod) -> list[Carried]:
+        namespace = self.handle.cluster.objects.get(Namespace, "", pod.namespace)
+        labels = namespace.labels if namespace else {}
+        return self.handle.snapshot.pods.carried(kinds, pod.namespace, pod.labels, labels)
+
+    def _weights(self) -> dict[str, int]:
+        return {"affinity": self.args.hard_pod_affinity_weight, "preferred": 1, "preferred_anti": -1}
+
+    def _is_looked_at_node_by_node(self) -> bool:
+        """With the fast path, any hostname term of any pod keeps the plugin from being skipped."""
+        if not self.is_gate_on(FAST_PATH_GATE):
+            return False
+        return any(c.term.topology_key == HOSTNAME for c in self.handle.snapshot.pods.all_carried("anti_affinity"))
+
+    def _filter_stamp(self, near: Near, objections: list[Carried]) -> tuple[Any, ...]:
+        count = self.handle.snapshot.pods.count
+        asked = [question for _, question in near.anti] + ([near.affinity] if near.affinity else [])
+        return (near, *[count(q).version for q in asked], *[c.version for c in objections])
+
+    def _score_stamp(self, near: Near, likings: list[Carried]) -> tuple[Any, ...]:
+        count = self.handle.snapshot.pods.count
+        return (near, *[count(q).version for _, q, _ in near.preferred], *[c.version for c in likings])
+
+
+_MOST_KEPT = 4096
+
+
+def _near(terms: PodTerms, namespaces: dict[str, Namespace]) -> Near:
+    """Turn terms into questions."""
+    return Near(
+        question_of(terms.affinity, namespaces) if terms.affinity else None,
+        tuple(dict.fromkeys(term.topology_key for term in terms.affinity)),
+        tuple((term.topology_key, question_of((term,), namespaces)) for term in terms.anti_affinity),
+        (
+            *((term.topology_key, question_of((term,), namespaces), w) for w, term in terms.preferred),
+            *((term.topology_key, question_of((term,), namespaces), -w) for w, term in terms.preferred_anti),
+        ),
+    )
+
+
+def _near_counts(snapshot: Snapshot, key: str, question: Question) -> Ints:
+    """Return how many pods that are asked for stand in the same domain as each row."""
+    counts = snapshot.pods.by_rows(snapshot.pods.count(question).column)
+    return spread_over_domains(counts, snapshot.domains(key).of_rows)
+
+
+def _by_key(carried: Iterable[Carried], snapshot: Snapshot, weights: dict[str, int]) -> dict[str, Ints]:
+    """Return, for each topology key, the weighted number of terms that pods on each row carry."""
+    sums: dict[str, Ints] = {}
+    index = snapshot.pods
+    for entry in carried:
+        weighted = weights[entry.kind] * entry.weight * entry.tally.column(index.capacity)
+        key = entry.term.topology_key
+        sums[key] = sums[key] + weighted if key in sums else weighted
+    return {key: index.by_rows(column) for key, column in sums.items()}
+
+
+def _is_anywhere(carried: Carried, snapshot: Snapshot) -> bool:
+    """Tell whether a pod that carries a term stands on a node that has the term's topology key."""
+    counts = snapshot.pods.by_rows(carried.tally.column(snapshot.pods.capacity))
+    return bool((counts[snapshot.domains(carried.term.topology_key).of_rows > 0] != 0).any())

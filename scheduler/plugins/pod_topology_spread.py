@@ -1,0 +1,317 @@
+"""PodTopologySpread keeps pods that are alike evenly spread over the values of a node label, or prefers them so.
+
+At Filter for constraints with DoNotSchedule, at Score for ScheduleAnyway; pods without constraints get the profile's
+defaults for the Service or controller they belong to.  Semantics are kube-scheduler's, also where they surprise: an empty
+selector counts no pod that is there, and terminating pods do not count.  Counts come from the snapshot's index of pods.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import msgspec
+import numpy as np
+from pydantic import Field, model_validator
+
+from scheduler.config import ConfigurationModel
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.status import ClusterEvent, Code, Reason, Status
+from scheduler.framework.verdicts import Verdicts
+from scheduler.model.api import SpreadConstraint
+from scheduler.model.label_tests import in_order, selects
+from scheduler.model.owners import OWNER_VERSIONS, Owner
+from scheduler.model.pod_terms import Spread, spread_of
+from scheduler.state.node_selectors import required_holds
+from scheduler.state.node_taints import tolerated
+from scheduler.state.pod_index import Question
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Sequence
+
+    from scheduler.framework.cycle_state import CycleState
+    from scheduler.framework.handle import Handle
+    from scheduler.model import Pod
+    from scheduler.model.label_tests import Selector
+    from scheduler.state.objects import Objects
+    from scheduler.state.snapshot import Bools, Ints, Nodes, Snapshot
+
+NAME = "PodTopologySpread"
+HOSTNAME = "kubernetes.io/hostname"
+TAINT_GATE = "TaintTolerationComparisonOperators"
+HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
+CURES = (
+    ClusterEvent.NODE_ADDED
+    | ClusterEvent.NODE_REMOVED
+    | ClusterEvent.NODE_LABELS
+    | ClusterEvent.NODE_TAINTS
+    | ClusterEvent.POD_ASSIGNED
+    | ClusterEvent.POD_REMOVED
+    | ClusterEvent.POD_LABELS
+    | ClusterEvent.POD_UPDATED
+)
+TEXT = "node(s) didn't match pod topology spread constraints"
+SKEWED = Reason("TopologySpread", TEXT, CURES)
+NO_LABEL = Reason("TopologySpreadLabelMissing", f"{TEXT} (missing required label)", CURES)
+SYSTEM_DEFAULTS = (Spread(3, HOSTNAME, SOFT, ()), Spread(5, "topology.kubernetes.io/zone", SOFT, ()))
+
+
+class PodTopologySpreadArgs(ConfigurationModel):
+    """Arguments, as kube-scheduler's PodTopologySpreadArgs."""
+
+    default_constraints: list[dict[str, Any]] = Field(default=[])
+    """Constraints for pods that have none, without `labelSelector`; only with `defaultingType: List`."""
+    defaulting_type: Literal["System", "List"] = "System"
+    """`System`: hosts with a skew of 3 and zones with 5, ScheduleAnyway. `List`: `defaultConstraints`."""
+
+    @model_validator(mode="after")
+    def _check(self) -> PodTopologySpreadArgs:
+        if self.default_constraints and self.defaulting_type == "System":
+            raise ValueError(
+                "defaultConstraints must be empty with defaultingType System; allowed: defaultingType List"
+            )
+        for i, entry in enumerate(self.default_constraints):
+            _check_default(f"defaultConstraints[{i}]", entry)
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """What PreScore found out about the feasible nodes."""
+
+    constraints: tuple[Spread, ...]
+    #: Which feasible nodes lack a topology key and are not scored, shape (feasible,).
+    is_ignored: Bools
+    #: By constraint: the matching pods of each row's domain (of the row itself for hostname), shape (rows,).
+    counts: tuple[Ints, ...]
+    weights: tuple[float, ...]
+    stamp: tuple[Any, ...]
+
+
+class PodTopologySpread(Plugin):
+    """Spread pods over domains."""
+
+    NAME: ClassVar[str] = NAME
+    Args = PodTopologySpreadArgs
+    READS_SHAPE_ONLY: ClassVar[bool] = True
+
+    def __init__(self, args: PodTopologySpreadArgs | None, handle: Handle) -> None:
+        """Read the default constraints."""
+        super().__init__(args or PodTopologySpreadArgs(), handle)
+        self._is_system = self.args.defaulting_type == "System"
+        listed = [spread_of(msgspec.convert(c, SpreadConstraint), {}) for c in self.args.default_constraints]
+        self._defaults = SYSTEM_DEFAULTS if self._is_system else tuple(listed)
+        self._services: tuple[int, dict[str, list[Owner]]] = (-1, {})
+
+    def sign(self, pod: Pod) -> Hashable:
+        """Return which of its own constraints a pod counts for, or what its owners select."""
+        if pod.spreads:
+            return tuple([selects(s.selector, pod.labels) for s in pod.spreads])
+        return self._owners_selector(pod) if self._defaults else None
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        """Leave pods without hard constraints alone."""
+        constraints = self._constraints(pod, HARD)
+        if not constraints:
+            return Status.skip()
+        for constraint in constraints:
+            if constraint.problem:
+                return Status.error(f"obtaining pod's hard topology spread constraints: {constraint.problem}")
+        state.write((NAME, "filter"), self._stamp(pod, constraints))
+        return None
+
+    def filter_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts:
+        """Refuse nodes without a topology key, and nodes where the pod would skew the counts too much."""
+        constraints, snapshot = self._constraints(pod, HARD), nodes.snapshot
+        verdicts, passing = Verdicts(len(nodes)), np.ones(len(nodes), dtype=np.bool_)
+        eligible = self._eligible(pod, constraints, snapshot, has_all_keys=True)
+        for constraint, counted in zip(constraints, eligible, strict=True):
+            domains = snapshot.domains(constraint.topology_key).of_rows
+            is_there = nodes.at(domains) > 0
+            verdicts.reject(passing & ~is_there, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, NO_LABEL)
+            passing = passing & is_there
+            totals, is_domain = self._totals(pod, constraint, domains, counted, snapshot)
+            lowest = int(totals[is_domain].min()) if is_domain.any() else 0
+            if int(np.count_nonzero(is_domain)) < constraint.min_domains:
+                lowest = 0
+            own = int(selects(constraint.selector, pod.labels))
+            skewed = nodes.at((totals + own - lowest > constraint.max_skew)[domains])
+            verdicts.reject(passing & skewed, Code.UNSCHEDULABLE, SKEWED)
+            passing = passing & ~skewed
+        return verdicts
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        """Count over the domains of the feasible nodes; leave pods without soft constraints alone."""
+        constraints = self._constraints(pod, SOFT)
+        if not constraints:
+            return Status.skip()
+        for constraint in constraints:
+            if constraint.problem:
+                return Status.error(f"obtaining pod's soft topology spread constraints: {constraint.problem}")
+        snapshot = nodes.snapshot
+        needs_all = bool(pod.spreads) or not self._is_system
+        domains = [snapshot.domains(c.topology_key).of_rows for c in constraints]
+        is_ignored = np.zeros(len(nodes), dtype=np.bool_)
+        if needs_all:
+            for column in domains:
+                is_ignored |= nodes.at(column) == 0
+        counts, weights = [], []
+        eligible = self._eligible(pod, constraints, snapshot, has_all_keys=needs_all)
+        for constraint, counted in zip(constraints, eligible, strict=True):
+            if constraint.topology_key == HOSTNAME:
+                counts.append(self._matching(pod, constraint, snapshot))
+                size = len(nodes) - int(np.count_nonzero(is_ignored))
+            else:
+                known = _with_absent(snapshot, constraint.topology_key)
+                totals, _ = self._totals(pod, constraint, known, counted, snapshot)
+                counts.append(totals[known])
+                size = len(np.unique(nodes.at(known)[~is_ignored]))
+            weights.append(math.log(size + 2))
+        stamp = self._stamp(pod, constraints)
+        state.write((NAME, "score"), Scoring(constraints, is_ignored, tuple(counts), tuple(weights), stamp))
+        return None
+
+    def score_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
+        """Return the weighted number of matching pods near each node, the fewer the better."""
+        scoring: Scoring = state.read((NAME, "score"))
+        snapshot = nodes.snapshot
+        total = np.zeros(len(nodes), dtype=np.float64)
+        is_missing = np.zeros(len(nodes), dtype=np.bool_)
+        for constraint, counts, weight in zip(scoring.constraints, scoring.counts, scoring.weights, strict=True):
+            is_there = nodes.at(snapshot.domains(constraint.topology_key).of_rows) > 0
+            total += np.where(is_there, nodes.at(counts) * weight + (constraint.max_skew - 1), 0.0)
+            is_missing |= ~is_there
+        if pod.spreads or not self._is_system:
+            total[is_missing] = 0.0
+        whole = np.floor(total)
+        rounded: Ints = (whole + (total - whole >= _HALF)).astype(np.int64)
+        return rounded
+
+    def normalize(self, state: CycleState, pod: Pod, scores: Ints) -> Ints:
+        """Return 100 for the fewest pods, less for more; 0 for nodes that are not scored."""
+        is_ignored = state.read((NAME, "score")).is_ignored
+        scored = scores[~is_ignored]
+        if not len(scored):
+            return np.zeros_like(scores)
+        lowest, highest = int(scored.min()), int(scored.max(initial=0))
+        normal = np.full_like(scores, 100) if highest <= 0 else 100 * (highest + lowest - scores) // highest
+        normal[is_ignored] = 0
+        return normal
+
+    def is_settled(self, state: CycleState, pod: Pod, point: str) -> bool:
+        """Tell whether the counts that matter for a pod are still the same."""
+        if point == "filter":
+            constraints = self._constraints(pod, HARD)
+            return not constraints or bool(state.read((NAME, "filter")) == self._stamp(pod, constraints))
+        constraints = self._constraints(pod, SOFT)
+        scoring: Scoring | None = state.read((NAME, "score"))
+        return not constraints or (scoring is not None and scoring.stamp == self._stamp(pod, constraints))
+
+    def _constraints(self, pod: Pod, kind: str) -> tuple[Spread, ...]:
+        """Return a pod's own constraints of a kind, or the defaults for what its owners select."""
+        if pod.spreads:
+            return tuple([s for s in pod.spreads if s.when_unsatisfiable == kind])
+        defaults = [s for s in self._defaults if s.when_unsatisfiable == kind]
+        selector = self._owners_selector(pod) if defaults else ()
+        return tuple([msgspec.structs.replace(s, selector=selector) for s in defaults]) if selector else ()
+
+    def _owners_selector(self, pod: Pod) -> Selector | None:
+        """Return what selects a pod together with its like: its Services and its controller; empty for none."""
+        objects = self.handle.cluster.objects
+        tests = [t for service in self._services_in(pod.namespace) if (s := service.selector) is not None
+                 and selects(s, pod.labels) for t in s]  # fmt: skip
+        controller = next((o for o in pod.owners if o.controller), None)
+        if controller is not None and OWNER_VERSIONS.get(controller.kind) == controller.api_version:
+            owner = objects.get(Owner, pod.namespace, f"{controller.kind}/{controller.name}")
+            if owner is not None and controller.kind != "Service":
+                tests += owner.selector or ()
+        return in_order(tests)
+
+    def _services_in(self, namespace: str) -> Iterable[Owner]:
+        objects: Objects = self.handle.cluster.objects
+        generation, by_namespace = self._services
+        if generation != objects.generation(Owner):
+            by_namespace = {}
+            for owner in objects.all(Owner).values():
+                if owner.kind == "Service":
+                    by_namespace.setdefault(owner.namespace, []).append(owner)
+            self._services = objects.generation(Owner), by_namespace
+        return by_namespace.get(namespace, ())
+
+    def _eligible(
+        self, pod: Pod, constraints: Sequence[Spread], snapshot: Snapshot, *, has_all_keys: bool
+    ) -> list[Bools | None]:
+        """Tell, for each constraint, which rows count: those with all topology keys that its policies let in."""
+        nodes = snapshot.nodes
+        base: Bools | None = None
+        if has_all_keys:
+            for constraint in constraints:
+                is_there = snapshot.domains(constraint.topology_key).of_rows > 0
+                base = is_there if base is None else base & is_there
+        found: list[Bools | None] = []
+        for constraint in constraints:
+            mask = base
+            if constraint.honors_affinity and (held := required_holds(pod, nodes)) is not None:
+                mask = held if mask is None else mask & held
+            if constraint.honors_taints:
+                clean = tolerated(nodes, pod.tolerations, compares=self.is_gate_on(TAINT_GATE))
+                mask = clean if mask is None else mask & clean
+            found.append(mask)
+        return found
+
+    def _totals(
+        self, pod: Pod, constraint: Spread, domains: Ints, counted: Bools | None, snapshot: Snapshot
+    ) -> tuple[Ints, Bools]:
+        """Return the matching pods by domain, and which domains there are, both shape (numbers of domains + 1,)."""
+        matching = self._matching(pod, constraint, snapshot)
+        if counted is not None:
+            matching, size = matching * counted, np.bincount(domains, weights=counted)
+        else:
+            size = np.bincount(domains)
+        is_domain = size > 0
+        is_domain[:1] = False
+        return np.bincount(domains, weights=matching).astype(np.int64), is_domain
+
+    def _matching(self, pod: Pod, constraint: Spread, snapshot: Snapshot) -> Ints:
+        """Return how many pods on each row match a constraint's selector, shape (rows,)."""
+        return snapshot.pods.by_rows(snapshot.pods.count(_question(pod, constraint)).column)
+
+    def _stamp(self, pod: Pod, constraints: Sequence[Spread]) -> tuple[Any, ...]:
+        index = self.handle.snapshot.pods
+        return (constraints, *[index.count(_question(pod, c)).version for c in constraints])
+
+
+_HALF = 0.5
+
+
+def _question(pod: Pod, constraint: Spread) -> Question:
+    """Ask for pods of the same namespace; an empty selector counts nobody who is there."""
+    return Question(
+        (((pod.namespace,), constraint.selector),),
+        leaves_terminating_out=True,
+        counts_trials_only=constraint.selector == (),
+    )
+
+
+def _with_absent(snapshot: Snapshot, key: str) -> Ints:
+    """Return each row's domain, where rows without the label form one, together with those whose value is empty."""
+    domains = snapshot.domains(key)
+    absent = domains.numbers.get("", len(domains.numbers) + 1)
+    return np.where(domains.of_rows == 0, absent, domains.of_rows)
+
+
+def _check_default(path: str, entry: dict[str, Any]) -> None:
+    """Refuse a default constraint that kube-scheduler refuses."""
+    try:
+        constraint = msgspec.convert(entry, SpreadConstraint)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"{path}: is no topologySpreadConstraint: {error}") from error
+    if constraint.max_skew < 1:
+        raise ValueError(f"{path}.maxSkew: {constraint.max_skew} is out of range; allowed are numbers from 1")
+    if not constraint.topology_key:
+        raise ValueError(f"{path}.topologyKey: is missing; allowed is a node label")
+    if constraint.when_unsatisfiable not in (HARD, SOFT):
+        raise ValueError(f"{path}.whenUnsatisfiable: {constraint.when_unsatisfiable!r}; allowed: {HARD}, {SOFT}")
+    if constraint.label_selector is not None:
+        raise ValueError(f"{path}.labelSelector: must be left out; it comes from the pod's Services and controller")

@@ -1,0 +1,195 @@
+"""`ai-scheduler explain`: what it prints where, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from scheduler.cli.main import main
+from tests.sim.worlds import a_pod, nodes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def call(*arguments: str, stdin: str | None = None) -> Result:
+    """Call the command in this process."""
+    return CliRunner().invoke(main, ["explain", *arguments], input=stdin)
+
+
+def written(path: Path, *manifests: Any) -> str:
+    """Write manifests to a file and return its name."""
+    path.write_text(yaml.safe_dump_all(manifests))
+    return str(path)
+
+
+BUDGET = {
+    "apiVersion": "policy/v1",
+    "kind": "PodDisruptionBudget",
+    "metadata": {"name": "keep", "namespace": "default"},
+    "spec": {"selector": {"matchLabels": {"app": "web"}}},
+    "status": {"disruptionsAllowed": 0},
+}
+
+
+def labelled(pod: dict[str, Any], **labels: str) -> dict[str, Any]:
+    """Return a pod with labels."""
+    return {**pod, "metadata": {**pod["metadata"], "labels": labels}}
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> str:
+    """Return a cluster of two nodes, one full of important pods, where a pod of eight GPUs waits; and a ConfigMap."""
+    important = a_pod("important", 8, node="node-0", priority=100)
+    guarded = labelled(a_pod("guarded", 8, node="node-1", priority=1), app="web")
+    return written(
+        tmp_path / "full.yaml", *nodes(2), important, guarded, a_pod("waits", 8, priority=50), BUDGET,
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other"}},
+    )  # fmt: skip
+
+
+def test_a_pod_that_fits_nowhere_is_explained(full: str) -> None:
+    """Verdicts by node, whom preemption would evict and which budget that breaks, the event, and what was not read."""
+    result = call("--snapshot", full, "--pod", "default/waits", "--profile", "kube-default")
+    assert result.exit_code == 0, result.output
+    for said in (
+        "Insufficient nvidia.com/gpu",
+        "would evict",
+        "default/guarded (priority 1), breaks its budget: keep allows 0",
+        "No preemption victims found for incoming pod",
+        "FailedScheduling: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu. preemption: found a potential",
+        "placement for pod on node node-1, preempting 1 victims",
+        "not read: 1 ConfigMap",
+    ):
+        assert said in result.stdout
+    assert result.stderr == ""
+
+
+def test_json_has_every_field(full: str) -> None:
+    """Scripts get JSON and nothing else."""
+    result = call("--snapshot", full, "--pod", "waits", "-o", "json", "--profile", "kube-default")
+    found = json.loads(result.stdout)
+    assert found["pod"] == "default/waits"
+    assert found["base"] == "kube-default"
+    assert found["feasible"] == []
+    assert found["filters"]["NodeResourcesFit"]["node-0"]["code"] == "Unschedulable"
+    assert found["preemption"]["chosen"] == ["node-1"]
+    assert found["preemption"]["candidates"]["node-1"] == {
+        "victims": [
+            {"pod": "default/guarded", "node": "node-1", "priority": 1, "violatesBudget": True, "budgets": {"default/keep": 0}}
+        ],
+        "pdbViolations": 1,
+    }  # fmt: skip
+
+
+def test_a_pod_that_fits_has_scores(tmp_path: Path) -> None:
+    """Raw and normalised scores with weights, totals, and the best nodes; from standard input, too."""
+    text = yaml.safe_dump_all([*nodes(2), a_pod("waits", 2)])
+    result = call("--snapshot", "-", "--pod", "waits", "-o", "json", stdin=text)
+    found = json.loads(result.stdout)
+    assert found["feasible"] == ["node-0", "node-1"]
+    assert found["weights"]["NodeResourcesFit"] == 3
+    totals = {
+        node: sum(found["weights"][plugin] * of[node]["normalized"] for plugin, of in found["scores"].items())
+        for node in found["feasible"]
+    }
+    assert found["total"] == totals
+    assert found["best"] == ["node-0", "node-1"]
+    assert found["preemption"] is None
+    table = call("--snapshot", written(tmp_path / "a.yaml", *nodes(2), a_pod("waits", 2)), "--pod", "waits")
+    assert "Best: node-0, node-1" in table.stdout
+
+
+def test_a_bound_pod_is_explained_as_if_it_waited(tmp_path: Path) -> None:
+    """It is taken off its node, and that is said."""
+    path = written(tmp_path / "a.yaml", *nodes(1), a_pod("runs", 8, node="node-0"))
+    result = call("--snapshot", path, "--pod", "runs", "-o", "json")
+    found = json.loads(result.stdout)
+    assert found["feasible"] == ["node-0"]
+    assert "the pod is on node node-0; it is taken off and explained as if it waited" in found["notes"]
+
+
+def test_a_folder_and_a_list_are_read(tmp_path: Path) -> None:
+    """As kubectl writes them."""
+    (tmp_path / "nodes.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": nodes(1)}))
+    written(tmp_path / "pods.yaml", a_pod("waits"))
+    assert call("--snapshot", str(tmp_path), "--pod", "waits").exit_code == 0
+
+
+def test_the_profile_is_the_one_that_is_named(tmp_path: Path, full: str) -> None:
+    """By name, else by the pod, else the first; another name is an error that tells the names."""
+    config = tmp_path / "config.yaml"
+    config.write_text("profiles: [{schedulerName: first, base: kube-default}, {schedulerName: ai-scheduler}]")
+    arguments = ("--snapshot", full, "--pod", "waits", "-o", "json", "--config", str(config))
+    assert json.loads(call(*arguments).stdout)["profile"] == "ai-scheduler"
+    assert json.loads(call(*arguments, "--profile", "first").stdout)["base"] == "kube-default"
+    wrong = call(*arguments, "--profile", "other")
+    assert wrong.exit_code == 2
+    assert "'other' is unknown; allowed: first, ai-scheduler, kube-default" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    ("manifests", "pod", "said"),
+    [
+        ([*nodes(1), a_pod("a")], "b", "--pod: there is no Pod default/b in the input; allowed: default/a"),
+        ([*nodes(1)], "b", "allowed: a pod, but the input has none"),
+        ([a_pod("a", cpu="many")], "a", "Pod a: spec.containers[0].resources.requests[cpu]: 'many'"),
+        (
+            [a_pod("a", priorityClassName="high")],
+            "a",
+            "Pod a: spec.priorityClassName: there is no PriorityClass 'high'",
+        ),
+        ([a_pod("a"), a_pod("a")], "a", "is there twice"),
+        ([{**a_pod("a"), "status": {"phase": "Failed"}}], "a", "Pod default/a has ended (Failed)"),
+        (
+            [{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"selector": 3}}, a_pod("a")],
+            "a",
+            "Service s: spec.selector: 3 is a number; allowed: a mapping",
+        ),
+    ],
+)
+def test_bad_input_exits_with_2(manifests: list[Any], pod: str, said: str, tmp_path: Path) -> None:
+    """Object, field and what is allowed go to stderr, nothing to stdout."""
+    result = call("--snapshot", written(tmp_path / "a.yaml", *manifests), "--pod", pod)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["--snapshot"],
+        ["--snapshot", "a.yaml"],
+        ["--cases", "a.jsonl", "--snapshot", "a.yaml"],
+        ["--cases", "a.jsonl", "--pod", "a"],
+        ["a.yaml", "--pod", "a"],
+    ],
+)
+def test_a_wrong_call_exits_with_2(arguments: list[str]) -> None:
+    """The usage goes to stderr."""
+    result = call(*arguments)
+    assert result.exit_code == 2
+    assert "Usage:" in result.stderr
+
+
+def test_cases_are_answered_line_by_line(tmp_path: Path) -> None:
+    """A bad line does not end the run, and exits with 0; a file that cannot be read exits with 2."""
+    good = json.dumps({"id": "good", "objects": nodes(1), "pod": a_pod("waits")})
+    (tmp_path / "cases.jsonl").write_text(f"nothing\n{good}\n")
+    for result in (
+        call("--cases", str(tmp_path / "cases.jsonl")),
+        call("--cases", "-", stdin=f"nothing\n{good}\n"),
+    ):
+        assert result.exit_code == 0
+        first, second = [json.loads(line) for line in result.stdout.splitlines()]
+        assert first["id"] == ""
+        assert second["feasible"] == ["node-0"]
+    missing = call("--cases", str(tmp_path / "missing.jsonl"))
+    assert missing.exit_code == 2
+    assert "missing.jsonl cannot be read: No such file or directory" in missing.stderr

@@ -1,0 +1,120 @@
+"""Objects that are only read: what the engine keeps of them, and whom their changes and those of pods and nodes wake."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from scheduler.config import parse
+from scheduler.engine import inputs as i
+from scheduler.engine.intake import node_difference
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.status import ClusterEvent, Reason, Status
+from scheduler.model import Namespace, Owner
+from scheduler.model.storage import (
+    Claim,
+    CSIDriver,
+    CSINode,
+    PersistentVolume,
+    StorageCapacity,
+    StorageClass,
+    VolumeAttachment,
+)
+from tests.builders import a_node, a_pod
+
+from .world import World
+
+if TYPE_CHECKING:
+    from scheduler.framework.change import Change
+
+CONFIGURATION = "profiles: [{plugins: {multiPoint: {enabled: [{name: 'tests.engine.test_objects:Waits'}]}}}]"
+THINGS: list[tuple[Any, str, dict[str, Any]]] = [
+    (Namespace(name="x"), "NAMESPACE_CHANGED", {"labels": {"a": "b"}}),
+    (Claim(namespace="default", name="x"), "CLAIM_CHANGED", {"volume_name": "v"}),
+    (PersistentVolume(name="x"), "VOLUME_CHANGED", {"phase": "Bound"}),
+    (StorageClass(name="x"), "STORAGE_CLASS_CHANGED", {"provisioner": "p"}),
+    (CSINode(name="x"), "CSI_NODE_CHANGED", {"drivers": {"d": 1}}),
+    (CSIDriver(name="x"), "CSI_DRIVER_CHANGED", {"has_storage_capacity": True}),
+    (StorageCapacity(namespace="default", name="x"), "STORAGE_CAPACITY_CHANGED", {"capacity_bytes": 1}),
+    (VolumeAttachment(name="x"), "ATTACHMENT_CHANGED", {"node_name": "n"}),
+]
+
+
+class Waits(Plugin):
+    """Refuses every pod until an event happens whose name is the pod's label."""
+
+    NAME = "Waits"
+
+    def filter(self, state: Any, pod: Any, node: Any) -> Any:  # noqa: ARG002 - the signature of the point
+        return Status.unschedulable(Reason("Waits", "waits", ClusterEvent[pod.labels["until"]]))
+
+
+class Waiting:
+    """A world in which a pod waits for an event."""
+
+    def __init__(self, event: str, *things: Any) -> None:
+        self.world = World(a_node("n"), configuration=parse(CONFIGURATION))
+        self.world.add(*things)
+        self.world.add(a_pod("p").labels(until=event)).run()
+        self.tried = len(self.world.decisions)
+
+    def is_tried_after(self, *happened: i.Input) -> bool:
+        """Tell whether the pod is tried again once inputs came and its backoff is over."""
+        for item in happened:
+            self.world.engine.handle(item)
+        self.world.wait(20)
+        before, self.tried = self.tried, len(self.world.decisions)
+        return self.tried > before
+
+
+@pytest.mark.parametrize(("thing", "event", "change"), THINGS)
+def test_a_changed_object_wakes_who_waits_for_its_kind(thing: Any, event: str, change: dict[str, Any]) -> None:
+    """When it comes, differs or goes; not when it is only told again, and nobody else."""
+    waiting = Waiting(event)
+    other = msgspec.structs.replace(thing, **change)
+    assert waiting.is_tried_after(i.ObjectChanged(thing))
+    assert waiting.world.engine.state.objects.get(type(thing), *thing.key) == thing
+    assert not waiting.is_tried_after(i.ObjectChanged(msgspec.structs.replace(thing)))
+    assert waiting.is_tried_after(i.ObjectChanged(other))
+    assert waiting.is_tried_after(i.ObjectRemoved(type(thing), thing.key))
+    assert not waiting.is_tried_after(i.ObjectRemoved(type(thing), thing.key))
+    assert waiting.world.engine.state.objects.all(type(thing)) == {}
+    assert not Waiting("GANG_CHANGED").is_tried_after(i.ObjectChanged(thing))
+
+
+def test_an_owner_of_pods_wakes_nobody() -> None:
+    """It matters to scores only."""
+    owner = Owner(kind="Service", namespace="default", name="s", selector=())
+    waiting = Waiting("ANY")
+    assert not waiting.is_tried_after(i.ObjectChanged(owner), i.ObjectRemoved(Owner, owner.key))
+
+
+def test_a_node_that_goes_wakes_who_waits_for_that() -> None:
+    """There may be fewer domains than before."""
+    waiting = Waiting("NODE_REMOVED", a_node("other"))
+    assert waiting.is_tried_after(i.NodeRemoved("other"))
+    assert not waiting.is_tried_after(i.NodeRemoved("other"))
+
+
+def test_features_of_a_node_are_a_difference() -> None:
+    """The kubelet says which it has."""
+    node = a_node("n").build()
+    other = msgspec.structs.replace(node, declared_features=frozenset(("F",)))
+    assert node_difference(node, other) == ClusterEvent.NODE_FEATURES
+    assert Waiting("NODE_FEATURES").is_tried_after(i.NodeChanged(other))
+
+
+def test_an_assigned_pod_with_other_labels_wakes_who_waits_for_that() -> None:
+    """With the pod and its node; other changes do not."""
+    waiting = Waiting("POD_LABELS", a_pod("old").on("n"))
+    assert not waiting.is_tried_after(i.PodChanged(a_pod("old").on("n").annotation("a", "b").build()))
+    changes: list[Change] = []
+    core = waiting.world.engine._core
+    waiting.world.engine.handle(i.PodChanged(a_pod("old").on("n").labels(a="b").build()))
+    changes += core.changes
+    assert [(change.event, change.node_name, change.pod_uid) for change in changes] == [
+        (ClusterEvent.POD_LABELS, "n", "uid-old")
+    ]
+    assert waiting.is_tried_after()
