@@ -12,7 +12,8 @@ from scheduler.framework.status import ClusterEvent, Code, Kind, PreFilterResult
 from scheduler.framework.verdicts import Verdicts
 from scheduler.framework.workload import Workload
 from scheduler.model import Gang, Node, Pod, gang_key_of
-from scheduler.state.snapshot import Nodes, NodeView
+from scheduler.state.rows import NodeView
+from scheduler.state.snapshot import Nodes
 
 __all__ = [
     "AwaitEffects",

@@ -18,7 +18,8 @@ import msgspec
 from scheduler.model import Gang, Node, Pod, gang_from_api, node_from_api, pod_from_api
 from scheduler.model.api import ApiNode, ApiPod, ApiPodGroup
 from scheduler.model.gang import COSCHEDULING_LABEL, GROUP_LABEL, PREFIX
-from scheduler.state.snapshot import Row, Snapshot
+from scheduler.state.rows import Row
+from scheduler.state.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -216,6 +217,42 @@ class PodBuilder(Builder):
         """Prefer nodes that match a term."""
         terms = self._node_affinity().setdefault("preferredDuringSchedulingIgnoredDuringExecution", [])
         terms.append({"weight": weight, "preference": preference})
+        return self
+
+    def affinity(self, key: str, **labels: str) -> Self:
+        """Require pods with these labels near, by a node label."""
+        return self.pod_term("podAffinity", {"topologyKey": key, "labelSelector": {"matchLabels": labels}})
+
+    def anti_affinity(self, key: str, **labels: str) -> Self:
+        """Require that no pod with these labels is near, by a node label."""
+        return self.pod_term("podAntiAffinity", {"topologyKey": key, "labelSelector": {"matchLabels": labels}})
+
+    def prefers_near(self, weight: int, key: str, **labels: str) -> Self:
+        """Prefer pods with these labels near; a negative weight, far."""
+        term = {"topologyKey": key, "labelSelector": {"matchLabels": labels}}
+        return self.pod_term("podAffinity" if weight > 0 else "podAntiAffinity", term, abs(weight))
+
+    def pod_term(self, field: str, term: dict[str, Any], weight: int | None = None) -> Self:
+        """Add a term to `podAffinity` or `podAntiAffinity`: a preferred one if it has a weight."""
+        affinity = self._spec.setdefault("affinity", {}).setdefault(field, {})
+        if weight is None:
+            affinity.setdefault("requiredDuringSchedulingIgnoredDuringExecution", []).append(term)
+        else:
+            entry = {"weight": weight, "podAffinityTerm": term}
+            affinity.setdefault("preferredDuringSchedulingIgnoredDuringExecution", []).append(entry)
+        return self
+
+    def spread(self, key: str, max_skew: int = 1, *, soft: bool = False, **labels: str) -> Self:
+        """Spread pods with these labels over the values of a node label."""
+        constraint = {
+            "topologyKey": key, "maxSkew": max_skew, "whenUnsatisfiable": "ScheduleAnyway" if soft else "DoNotSchedule",
+            "labelSelector": {"matchLabels": labels},
+        }  # fmt: skip
+        return self.patch_spread(constraint)
+
+    def patch_spread(self, constraint: dict[str, Any]) -> Self:
+        """Add a spread constraint in the API's spelling."""
+        self._spec.setdefault("topologySpreadConstraints", []).append(constraint)
         return self
 
     def gang(self, name: str, minimum: int | None = None, *, dialect: str = "ai-scheduler") -> Self:

@@ -85,9 +85,8 @@ def run(goal: Goal, seed: int, folder: Path, oracle: Path, *, is_alone: bool) ->
         started = time.monotonic()
         made = streams.take(themes, used, seed, CHUNK_CASES)
         files = streams.answer(folder / f"{chunk:05d}", made, oracle, is_alone=is_alone)
-        for case, ours, theirs in files.triples():
-            tally.add(case, ours, theirs)
-        if not tally.mismatch_count and not is_alone:
+        mismatches = [tally.add(case, ours, theirs) for case, ours, theirs in files.triples()]
+        if not any(mismatches):
             files.forget()
         themes = goal.lacking_themes(tally)
         chunk += 1

@@ -43,7 +43,23 @@ def _dynamic_resources(case: Object, ours: Object, theirs: Object) -> Iterator[L
                 yield ("total", node)
 
 
+def _early_refusal(case: Object, ours: Object, theirs: Object) -> Iterator[Leaf]:
+    """Forgives what upstream says after "not found", where its DynamicResources missed what its PreFilter never wrote."""
+    said = theirs.get("preemption", {}).get("postFilter", {})
+    if theirs.get("prefilter") and said.get("code") == "Error" and said.get("reasons") == ["not found"]:
+        yield ("preemption",)
+        text, ending = theirs.get("fitError", ""), " not found"
+        if text.endswith(ending) and ours.get("fitError", "").startswith(text.removesuffix(ending)):
+            yield ("fitError",)
+
+
 DIFFERENCES = (
+    Difference(
+        "early-refusal",
+        "After a refusal by PreFilter upstream's DynamicResources fails at PostFilter with \"not found\", so that its event "
+        "ends in that and a stale nomination stays; here DefaultPreemption says that it is not helpful.",
+        _early_refusal,
+    ),
     Difference(
         "dynamic-resources",
         "There is no DynamicResources plugin yet: pods with resource claims are left out.",

@@ -297,18 +297,14 @@ class Candidate:
                     is_whole_changed = True
         if is_whole_changed:
             self._sum()
-            return
-        if not len(rows):
-            return
-        totals = np.zeros(len(rows), dtype=np.int64)
-        for part, normal in zip(self.parts, self._normal, strict=True):
-            totals += normal[rows] * part.weight
-        self._keys[rows] = (totals << _TIE_BITS) + self._ties[rows]
+        elif len(rows):
+            self._sum_again(rows)
 
     def _to_score(self, part: ScorePart, raw: Ints, rows: Ints, *, is_set_changed: bool) -> Ints | None:
         """Return the rows that a part has to score again; None if it does not score any more."""
         if part.plugin.READS_NODES_ONLY:
-            return rows[raw[rows] == _UNKNOWN]
+            unknown: Ints = rows[raw[rows] == _UNKNOWN]
+            return unknown
         runtime = self._runtime
         if not runtime.is_far_sighted(part.plugin) or not (
             is_set_changed or not runtime.is_part_settled(part, self.state, self.pod)
@@ -325,6 +321,12 @@ class Candidate:
         totals <<= _TIE_BITS
         totals += self._ties
         self._keys = np.where(self._feasible, totals, -1)
+
+    def _sum_again(self, rows: Ints) -> None:
+        totals = np.zeros(len(rows), dtype=np.int64)
+        for part, normal in zip(self.parts, self._normal, strict=True):
+            totals += normal[rows] * part.weight
+        self._keys[rows] = (totals << _TIE_BITS) + self._ties[rows]
 
     def _wanted(self) -> Bools:
         """Return the rows that PreFilter did not narrow away."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from scheduler.state.cluster import ClusterState
-    from scheduler.state.snapshot import Row
+    from scheduler.state.rows import Row
 
 
 @dataclass(slots=True, eq=False)

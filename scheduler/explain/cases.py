@@ -14,7 +14,6 @@ import msgspec
 
 from scheduler.config import SchedulerConfiguration
 from scheduler.engine.core import Core
-from scheduler.framework.registry import RegistryError
 from scheduler.model.api import ApiPod
 
 from .explaining import explain, waiting
@@ -74,7 +73,11 @@ def answer(line: bytes) -> dict[str, Any]:
         case = _case.decode(bytes(wrapped.case) or line)
         name = case.id
         return {"id": name, **_result(case)}
-    except (CaseError, RegistryError, ValueError) as error:  # of msgspec, pydantic, quantities and times, too
+    except (
+        CaseError,
+        RecursionError,
+        ValueError,
+    ) as error:  # ValueError: of JSON, configurations, quantities and times
         return {"id": name or _id_in(line), "error": str(error) or type(error).__name__}
 
 

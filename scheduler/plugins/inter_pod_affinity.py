@@ -83,14 +83,6 @@ def question_of(terms: Iterable[PodTerm], namespaces: dict[str, Namespace]) -> Q
     return Question(tuple(parts))
 
 
-def spread_over_domains(counts: Ints, domains: Ints) -> Ints:
-    """Return, for each row, the sum of counts over the rows with the same label value; 0 where there is no value."""
-    totals = np.bincount(domains, weights=counts).astype(np.int64)
-    totals[:1] = 0
-    summed: Ints = totals[domains]
-    return summed
-
-
 class InterPodAffinity(Plugin):
     """Affinity and anti-affinity between pods."""
 
@@ -138,7 +130,7 @@ class InterPodAffinity(Plugin):
         if objections:
             rows = np.zeros(len(snapshot.all_rows), dtype=np.bool_)
             for key, counts in _by_key(objections, snapshot, {"anti_affinity": 1}).items():
-                rows |= spread_over_domains(counts, snapshot.domains(key).of_rows) > 0
+                rows |= snapshot.domains(key).sums(counts) > 0
             verdicts.reject(passing & nodes.at(rows), Code.UNSCHEDULABLE, EXISTING)
         return verdicts
 
@@ -153,7 +145,7 @@ class InterPodAffinity(Plugin):
         is_any = any(_is_anywhere(carried, snapshot) for carried in likings)
         for key, question, weight in near.preferred:
             counts = snapshot.pods.by_rows(snapshot.pods.count(question).column)
-            is_any = is_any or bool((counts[snapshot.domains(key).of_rows > 0] != 0).any())
+            is_any = is_any or bool((counts * snapshot.domains(key).is_there).any())
             sums[key] = sums[key] + weight * counts if key in sums else weight * counts
         state.write((NAME, "sums"), sums)
         return None if is_any else Status.skip()
@@ -164,7 +156,7 @@ class InterPodAffinity(Plugin):
         total = np.zeros(len(nodes), dtype=np.int64)
         sums: dict[str, Ints] = state.read((NAME, "sums"))
         for key, counts in sums.items():
-            total += nodes.at(spread_over_domains(counts, snapshot.domains(key).of_rows))
+            total += nodes.at(snapshot.domains(key).sums(counts))
         return total
 
     def normalize(self, state: CycleState, pod: Pod, scores: Ints) -> Ints:
@@ -206,10 +198,11 @@ class InterPodAffinity(Plugin):
         is_near = has_keys.copy()
         is_any = False
         for key in near.affinity_keys:
-            domains = snapshot.domains(key).of_rows
-            has_keys &= domains > 0
-            is_near &= spread_over_domains(counts, domains) > 0
-            is_any = is_any or bool((counts[domains > 0] > 0).any())
+            domains = snapshot.domains(key)
+            has_keys &= domains.is_there
+            sums = domains.sums(counts)
+            is_near &= sums > 0
+            is_any = is_any or bool(sums.any())
         if self.is_gate_on(FAST_PATH_GATE) and set(near.affinity_keys) == {HOSTNAME}:
             is_any = bool((counts > 0).any())
         is_first = not is_any and near.affinity.means(pod.namespace, pod.labels)
@@ -264,7 +257,7 @@ def _near(terms: PodTerms, namespaces: dict[str, Namespace]) -> Near:
 def _near_counts(snapshot: Snapshot, key: str, question: Question) -> Ints:
     """Return how many pods that are asked for stand in the same domain as each row."""
     counts = snapshot.pods.by_rows(snapshot.pods.count(question).column)
-    return spread_over_domains(counts, snapshot.domains(key).of_rows)
+    return snapshot.domains(key).sums(counts)
 
 
 def _by_key(carried: Iterable[Carried], snapshot: Snapshot, weights: dict[str, int]) -> dict[str, Ints]:
@@ -281,4 +274,4 @@ def _by_key(carried: Iterable[Carried], snapshot: Snapshot, weights: dict[str, i
 def _is_anywhere(carried: Carried, snapshot: Snapshot) -> bool:
     """Tell whether a pod that carries a term stands on a node that has the term's topology key."""
     counts = snapshot.pods.by_rows(carried.tally.column(snapshot.pods.capacity))
-    return bool((counts[snapshot.domains(carried.term.topology_key).of_rows > 0] != 0).any())
+    return bool((counts * snapshot.domains(carried.term.topology_key).is_there).any())

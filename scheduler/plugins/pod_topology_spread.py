@@ -28,13 +28,12 @@ from scheduler.state.node_taints import tolerated
 from scheduler.state.pod_index import Question
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Hashable, Sequence
 
     from scheduler.framework.cycle_state import CycleState
     from scheduler.framework.handle import Handle
     from scheduler.model import Pod
     from scheduler.model.label_tests import Selector
-    from scheduler.state.objects import Objects
     from scheduler.state.snapshot import Bools, Ints, Nodes, Snapshot
 
 NAME = "PodTopologySpread"
@@ -102,7 +101,7 @@ class PodTopologySpread(Plugin):
         self._is_system = self.args.defaulting_type == "System"
         listed = [spread_of(msgspec.convert(c, SpreadConstraint), {}) for c in self.args.default_constraints]
         self._defaults = SYSTEM_DEFAULTS if self._is_system else tuple(listed)
-        self._services: tuple[int, dict[str, list[Owner]]] = (-1, {})
+        self._services: tuple[int, dict[tuple[str, tuple[str, str] | None], list[Selector]]] = (-1, {})
 
     def sign(self, pod: Pod) -> Hashable:
         """Return which of its own constraints a pod counts for, or what its owners select."""
@@ -127,16 +126,17 @@ class PodTopologySpread(Plugin):
         verdicts, passing = Verdicts(len(nodes)), np.ones(len(nodes), dtype=np.bool_)
         eligible = self._eligible(pod, constraints, snapshot, has_all_keys=True)
         for constraint, counted in zip(constraints, eligible, strict=True):
-            domains = snapshot.domains(constraint.topology_key).of_rows
-            is_there = nodes.at(domains) > 0
+            domains = snapshot.domains(constraint.topology_key)
+            is_there = nodes.at(domains.is_there)
             verdicts.reject(passing & ~is_there, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, NO_LABEL)
             passing = passing & is_there
-            totals, is_domain = self._totals(pod, constraint, domains, counted, snapshot)
-            lowest = int(totals[is_domain].min()) if is_domain.any() else 0
-            if int(np.count_nonzero(is_domain)) < constraint.min_domains:
+            matching = self._matching(pod, constraint, snapshot)
+            near = domains.sums(matching if counted is None else matching * counted)
+            lowest, number = domains.lowest(near, counted)
+            if number < constraint.min_domains:
                 lowest = 0
             own = int(selects(constraint.selector, pod.labels))
-            skewed = nodes.at((totals + own - lowest > constraint.max_skew)[domains])
+            skewed = nodes.at(near) > constraint.max_skew - own + lowest
             verdicts.reject(passing & skewed, Code.UNSCHEDULABLE, SKEWED)
             passing = passing & ~skewed
         return verdicts
@@ -151,22 +151,21 @@ class PodTopologySpread(Plugin):
                 return Status.error(f"obtaining pod's soft topology spread constraints: {constraint.problem}")
         snapshot = nodes.snapshot
         needs_all = bool(pod.spreads) or not self._is_system
-        domains = [snapshot.domains(c.topology_key).of_rows for c in constraints]
         is_ignored = np.zeros(len(nodes), dtype=np.bool_)
-        if needs_all:
-            for column in domains:
-                is_ignored |= nodes.at(column) == 0
+        for constraint in constraints if needs_all else ():
+            is_ignored |= ~nodes.at(snapshot.domains(constraint.topology_key).is_there)
         counts, weights = [], []
         eligible = self._eligible(pod, constraints, snapshot, has_all_keys=needs_all)
         for constraint, counted in zip(constraints, eligible, strict=True):
+            matching = self._matching(pod, constraint, snapshot)
             if constraint.topology_key == HOSTNAME:
-                counts.append(self._matching(pod, constraint, snapshot))
+                counts.append(matching)
                 size = len(nodes) - int(np.count_nonzero(is_ignored))
             else:
-                known = _with_absent(snapshot, constraint.topology_key)
-                totals, _ = self._totals(pod, constraint, known, counted, snapshot)
-                counts.append(totals[known])
-                size = len(np.unique(nodes.at(known)[~is_ignored]))
+                numbers = snapshot.domains(constraint.topology_key).with_absent()
+                totals = np.bincount(numbers, weights=matching if counted is None else matching * counted)
+                counts.append(totals.astype(np.int64)[numbers])
+                size = int(np.count_nonzero(np.bincount(nodes.at(numbers)[~is_ignored])))
             weights.append(math.log(size + 2))
         stamp = self._stamp(pod, constraints)
         state.write((NAME, "score"), Scoring(constraints, is_ignored, tuple(counts), tuple(weights), stamp))
@@ -179,7 +178,7 @@ class PodTopologySpread(Plugin):
         total = np.zeros(len(nodes), dtype=np.float64)
         is_missing = np.zeros(len(nodes), dtype=np.bool_)
         for constraint, counts, weight in zip(scoring.constraints, scoring.counts, scoring.weights, strict=True):
-            is_there = nodes.at(snapshot.domains(constraint.topology_key).of_rows) > 0
+            is_there = nodes.at(snapshot.domains(constraint.topology_key).is_there)
             total += np.where(is_there, nodes.at(counts) * weight + (constraint.max_skew - 1), 0.0)
             is_missing |= ~is_there
         if pod.spreads or not self._is_system:
@@ -219,8 +218,8 @@ class PodTopologySpread(Plugin):
     def _owners_selector(self, pod: Pod) -> Selector | None:
         """Return what selects a pod together with its like: its Services and its controller; empty for none."""
         objects = self.handle.cluster.objects
-        tests = [t for service in self._services_in(pod.namespace) if (s := service.selector) is not None
-                 and selects(s, pod.labels) for t in s]  # fmt: skip
+        services = self._services_of(pod)
+        tests = [test for s in services if selects(s, pod.labels) for test in s]
         controller = next((o for o in pod.owners if o.controller), None)
         if controller is not None and OWNER_VERSIONS.get(controller.kind) == controller.api_version:
             owner = objects.get(Owner, pod.namespace, f"{controller.kind}/{controller.name}")
@@ -228,16 +227,18 @@ class PodTopologySpread(Plugin):
                 tests += owner.selector or ()
         return in_order(tests)
 
-    def _services_in(self, namespace: str) -> Iterable[Owner]:
-        objects: Objects = self.handle.cluster.objects
-        generation, by_namespace = self._services
+    def _services_of(self, pod: Pod) -> list[Selector]:
+        """Return the selectors of the Services that may mean a pod, looked up by the labels that it has."""
+        objects = self.handle.cluster.objects
+        generation, known = self._services
         if generation != objects.generation(Owner):
-            by_namespace = {}
+            known = {}
             for owner in objects.all(Owner).values():
-                if owner.kind == "Service":
-                    by_namespace.setdefault(owner.namespace, []).append(owner)
-            self._services = objects.generation(Owner), by_namespace
-        return by_namespace.get(namespace, ())
+                if owner.kind == "Service" and owner.selector is not None:
+                    first = next(((t.key, t.values[0]) for t in owner.selector), None)
+                    known.setdefault((owner.namespace, first), []).append(owner.selector)
+            self._services = objects.generation(Owner), known
+        return [s for label in (None, *pod.labels.items()) for s in known.get((pod.namespace, label), ())]
 
     def _eligible(
         self, pod: Pod, constraints: Sequence[Spread], snapshot: Snapshot, *, has_all_keys: bool
@@ -247,7 +248,7 @@ class PodTopologySpread(Plugin):
         base: Bools | None = None
         if has_all_keys:
             for constraint in constraints:
-                is_there = snapshot.domains(constraint.topology_key).of_rows > 0
+                is_there = snapshot.domains(constraint.topology_key).is_there
                 base = is_there if base is None else base & is_there
         found: list[Bools | None] = []
         for constraint in constraints:
@@ -259,19 +260,6 @@ class PodTopologySpread(Plugin):
                 mask = clean if mask is None else mask & clean
             found.append(mask)
         return found
-
-    def _totals(
-        self, pod: Pod, constraint: Spread, domains: Ints, counted: Bools | None, snapshot: Snapshot
-    ) -> tuple[Ints, Bools]:
-        """Return the matching pods by domain, and which domains there are, both shape (numbers of domains + 1,)."""
-        matching = self._matching(pod, constraint, snapshot)
-        if counted is not None:
-            matching, size = matching * counted, np.bincount(domains, weights=counted)
-        else:
-            size = np.bincount(domains)
-        is_domain = size > 0
-        is_domain[:1] = False
-        return np.bincount(domains, weights=matching).astype(np.int64), is_domain
 
     def _matching(self, pod: Pod, constraint: Spread, snapshot: Snapshot) -> Ints:
         """Return how many pods on each row match a constraint's selector, shape (rows,)."""
@@ -292,13 +280,6 @@ def _question(pod: Pod, constraint: Spread) -> Question:
         leaves_terminating_out=True,
         counts_trials_only=constraint.selector == (),
     )
-
-
-def _with_absent(snapshot: Snapshot, key: str) -> Ints:
-    """Return each row's domain, where rows without the label form one, together with those whose value is empty."""
-    domains = snapshot.domains(key)
-    absent = domains.numbers.get("", len(domains.numbers) + 1)
-    return np.where(domains.of_rows == 0, absent, domains.of_rows)
 
 
 def _check_default(path: str, entry: dict[str, Any]) -> None:

@@ -71,12 +71,12 @@ def exclusive_claims(pod: Pod, objects: Objects) -> frozenset[str] | Status:
 
 def uses(other: Pod, pod: Pod, claims: frozenset[str]) -> bool:
     """Tell whether another pod uses one of a pod's claims."""
-    return (
-        bool(other.volumes)
-        and other.namespace == pod.namespace
-        and other.uid != pod.uid
-        and not claims.isdisjoint(named_claims(other))
-    )
+    if not other.volumes or other.namespace != pod.namespace or other.uid == pod.uid:
+        return False
+    for volume in other.volumes:
+        if (source := volume.persistent_volume_claim) is not None and source.claim_name in claims:
+            return True
+    return False
 
 
 class VolumeRestrictions(Plugin):

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from scheduler.model import gang_key_of
 
 from .objects import Objects
-from .snapshot import Row, Snapshot
+from .rows import Row
+from .snapshot import Snapshot
 
 if TYPE_CHECKING:
     from scheduler.model import Budget, Gang, GangKey, Node, Pod, PriorityClass

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from scheduler.model import Pod
     from scheduler.model.pod_terms import PodTerm
 
-    from .snapshot import Row
+    from .rows import Row
 
 #: How many columns of counts are kept, and how many groups before empty ones are looked for.
 MOST_COUNTS = 1024

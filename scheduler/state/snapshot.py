@@ -7,14 +7,16 @@ changes its snapshot only through `place` and `remove`, and undoes it with what 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from scheduler.model.quantity import LARGEST
 
+from .domains import Domains
 from .pod_index import PodIndex
+from .rows import NodeView, Row
 
 if TYPE_CHECKING:
     from scheduler.model import Node, Pod
@@ -24,121 +26,6 @@ Bools = npt.NDArray[np.bool_]
 Undo = Callable[[], None]
 #: Above every priority: what `Nodes.lowest_priority` says of a node without pods.
 NO_PRIORITY = 2**62
-
-
-class Row:
-    """One node and what stands on it: the record behind a row of every column."""
-
-    __slots__ = ("_away", "_turns", "node", "nonzero", "pods", "requested")
-
-    def __init__(self, node: Node) -> None:
-        """Start with an empty node."""
-        self.node = node
-        #: Pods by uid, in the order in which they were assigned.
-        self.pods: dict[str, Pod] = {}
-        self.requested: dict[str, int] = {}
-        self.nonzero: list[int] = [0, 0]
-        #: Turns of the pods when the first of those that are away was lifted off, and how many are away.
-        self._turns: dict[str, int] = {}
-        self._away = 0
-
-    def add(self, pod: Pod) -> None:
-        """Count a pod in."""
-        self.pods[pod.uid] = pod
-        for name, count in pod.requests.items():
-            self.requested[name] = self.requested.get(name, 0) + count
-        self.nonzero[0] += pod.nonzero[0]
-        self.nonzero[1] += pod.nonzero[1]
-
-    def put(self, pod: Pod) -> None:
-        """Count a pod in, or in place of its former view; it keeps its turn in the order."""
-        former = self.pods.get(pod.uid)
-        if former is None:
-            self.add(pod)
-        elif former.requests == pod.requests and former.nonzero == pod.nonzero:
-            self.pods[pod.uid] = pod
-        else:
-            order = list(self.pods)
-            self.drop(pod.uid)
-            self.add(pod)
-            self.pods = {uid: self.pods[uid] for uid in order}
-
-    def drop(self, uid: str) -> Pod:
-        """Count a pod out and return it."""
-        pod = self.pods.pop(uid)
-        for name, count in pod.requests.items():
-            self.requested[name] -= count
-        self.nonzero[0] -= pod.nonzero[0]
-        self.nonzero[1] -= pod.nonzero[1]
-        return pod
-
-    def lift(self, uid: str) -> Pod:
-        """Count a pod out for a while and return it; `lower` is the inverse, in whatever order pods come back."""
-        if not self._away:
-            self._turns = {known: turn for turn, known in enumerate(self.pods)}
-        self._away += 1
-        return self.drop(uid)
-
-    def lower(self, pod: Pod) -> None:
-        """Count a lifted pod in again, at its old turn among those that were there with it."""
-        self.add(pod)
-        self._away -= 1
-        last = len(self._turns)
-        self.pods = dict(sorted(self.pods.items(), key=lambda item: self._turns.get(item[0], last)))
-
-    def contents(self) -> tuple[dict[str, int], list[int], frozenset[str]]:
-        """Return what stands here in a form to compare: requests that are not zero, scored usage, pod uids."""
-        return {name: n for name, n in self.requested.items() if n}, self.nonzero, frozenset(self.pods)
-
-    def copy(self) -> Row:
-        """Return an independent copy; the pods themselves are immutable."""
-        other = Row(self.node)
-        other.pods = dict(self.pods)
-        other.requested = dict(self.requested)
-        other.nonzero = list(self.nonzero)
-        return other
-
-
-class NodeView:
-    """One node as a narrow plugin sees it."""
-
-    __slots__ = ("_row",)
-
-    def __init__(self, row: Row) -> None:
-        """Wrap a row; it must not be changed through the view."""
-        self._row = row
-
-    @property
-    def node(self) -> Node:
-        """The Node object."""
-        return self._row.node
-
-    @property
-    def name(self) -> str:
-        """The node's name."""
-        return self._row.node.name
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """The node's labels."""
-        return self._row.node.labels
-
-    @property
-    def pods(self) -> list[Pod]:
-        """The pods on the node, in the order of assignment."""
-        return list(self._row.pods.values())
-
-    def allocatable(self, resource: str) -> int:
-        """How much of a resource the node offers."""
-        return self._row.node.allocatable.get(resource, 0)
-
-    def requested(self, resource: str) -> int:
-        """How much of a resource its pods ask for."""
-        return self._row.requested.get(resource, 0)
-
-    def free(self, resource: str) -> int:
-        """How much of a resource is left; negative if over-committed."""
-        return self.allocatable(resource) - self.requested(resource)
 
 
 class Nodes(Sequence[NodeView]):
@@ -229,14 +116,6 @@ class Nodes(Sequence[NodeView]):
         return view
 
 
-class Domains(NamedTuple):
-    """The values of a node label: which one each row has, numbered from 1, 0 for none; and their numbers."""
-
-    #: Shape (rows,).
-    of_rows: Ints
-    numbers: dict[str, int]
-
-
 class Snapshot:
     """All nodes at one generation. Rows are sorted by node name."""
 
@@ -274,11 +153,9 @@ class Snapshot:
         """Return which value of a label each node has, cached until a node changes."""
         domains = self._domains.get(key)
         if domains is None:
-            numbers: dict[str, int] = {}
-            column = np.array([_domain(row.node, key, numbers) for row in self.all_rows], dtype=np.int64)
             if len(self._domains) > _MOST_NODE_COLUMNS:
                 self._domains.clear()
-            domains = self._domains[key] = Domains(column, numbers)
+            domains = self._domains[key] = Domains((row.node for row in self.all_rows), key)
         return domains
 
     def view(self, name: str) -> NodeView:
@@ -390,11 +267,6 @@ class Snapshot:
 _MOST_NODE_COLUMNS = 4096
 _MOST_BELOW_COLUMNS = 32
 _LONGEST_LOG = 65_536
-
-
-def _domain(node: Node, key: str, numbers: dict[str, int]) -> int:
-    value = node.labels.get(key)
-    return 0 if value is None else numbers.setdefault(value, len(numbers) + 1)
 
 
 def _cell(row: Row, kind: str, resource: str, priority: int) -> int:

@@ -213,7 +213,7 @@ def test_labels_of_the_node_may_change_meanwhile() -> None:
     made = world(claim("c"), MANUAL, volume("v", on="a"))
     answer = reserved(made)[2]
     change(made, volume("v", on="a"), claim=ClaimReference("default", "c", "uid-c"))
-    made.cluster.set_node(a_node("a").build())
+    made.cluster.set_node(a_node("a").label("kubernetes.io/hostname", "renamed").build())
     found = says(answer)
     assert found is not None
     assert "node affinity doesn't match" in found[1]

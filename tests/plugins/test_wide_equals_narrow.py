@@ -21,7 +21,8 @@ from tests.builders import a_node, a_pod, snapshot_of
 
 if TYPE_CHECKING:
     from scheduler.model import Pod
-    from scheduler.state.snapshot import NodeView, Snapshot
+    from scheduler.state.rows import NodeView
+    from scheduler.state.snapshot import Snapshot
 
 KEYS = ("zone", "disk", "gen")
 VALUES = ("a", "b", "7", "12", "-3", "")

@@ -113,6 +113,14 @@ class Attachables:
             self._by_node.clear()
 
 
+def uses_claims_only(pod: Pod) -> bool:
+    """Tell whether a pod has volumes of named claims alone: those are never broken."""
+    for volume in pod.volumes:  # noqa: SIM110 - asked of every pod of a cluster
+        if volume.persistent_volume_claim is None:
+            return False
+    return True
+
+
 def count_by_driver(volumes: set[Attachable]) -> Mapping[str, int]:
     """Return how many volumes each driver has."""
     counts: dict[str, int] = {}

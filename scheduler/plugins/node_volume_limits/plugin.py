@@ -16,15 +16,16 @@ from scheduler.model import Claim, CSIDriver, CSINode, PersistentVolume, Storage
 from scheduler.model.csi_migration import is_migratable
 from scheduler.model.pod_claims import claim_use, has_ephemeral
 
-from .attachable import Attachables, BrokenVolumeError, ClaimMissingError, count_by_driver
+from .attachable import Attachables, BrokenVolumeError, ClaimMissingError, count_by_driver, uses_claims_only
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Mapping
 
     from scheduler.framework.cycle_state import CycleState
     from scheduler.framework.handle import Handle
     from scheduler.model import Pod
-    from scheduler.state.snapshot import Nodes, Row
+    from scheduler.state.rows import Row
+    from scheduler.state.snapshot import Nodes
 
     from .attachable import Attachable
 
@@ -67,13 +68,20 @@ class NodeVolumeLimits(Plugin):
         """Refuse nodes where the pod's volumes are too many, or their driver is missing; O(pods) of these nodes."""
         if not pod.volumes:
             return Verdicts(len(nodes))
-        csi_nodes = self.handle.cluster.objects.all(CSINode)
-        wanted = {has_csi_node: self._wanted(pod, has_csi_node=has_csi_node) for has_csi_node in (False, True)}
+        csi_nodes, every = self.handle.cluster.objects.all(CSINode), nodes.snapshot.all_rows
+        new = self._wanted(pod, has_csi_node=True)
+        without = self._wanted(pod, has_csi_node=False)
+        elsewhere = without if isinstance(without, Status) else self._missing(without, {})
         statuses: list[Status | None] = []
-        for row in [nodes.snapshot.all_rows[i] for i in nodes.rows.tolist()]:
+        for row in [every[i] for i in nodes.rows.tolist()]:
             csi_node = csi_nodes.get(("", row.node.name))
-            new = wanted[csi_node is not None]
-            statuses.append(new if isinstance(new, Status) else self._judge(pod, new, row, csi_node))
+            if csi_node is None:
+                statuses.append(elsewhere)
+            elif isinstance(new, Status):
+                statuses.append(new)
+            else:
+                missing = self._missing(new, csi_node.drivers)
+                statuses.append(missing or self._exceeding(pod, new, row, csi_node.drivers))
         return Verdicts.from_statuses(statuses)
 
     def _wanted(self, pod: Pod, *, has_csi_node: bool) -> set[Attachable] | Status:
@@ -85,27 +93,40 @@ class NodeVolumeLimits(Plugin):
         except BrokenVolumeError as error:
             return Status.error(str(error))
 
-    def _judge(self, pod: Pod, new: set[Attachable], row: Row, csi_node: CSINode | None) -> Status | None:
-        """Say whether a node takes the new volumes."""
-        if not new:
-            return None
-        installed = csi_node.drivers if csi_node is not None else {}
-        for name in sorted({driver for driver, _ in new} - installed.keys()):
+    def _missing(self, new: set[Attachable], installed: Mapping[str, int | None]) -> Status | None:
+        """Return that a driver must be on the node and is not."""
+        for name in sorted({driver for driver, _ in new if driver not in installed}):
             driver = self.handle.cluster.objects.get(CSIDriver, "", name)
             if driver is not None and driver.is_needed_on_node:
                 text = f"{name} CSI driver is not installed on the node"
                 return Status.unschedulable(Reason("DriverMissing", text, CURES))
+        return None
+
+    def _exceeding(
+        self, pod: Pod, new: set[Attachable], row: Row, installed: Mapping[str, int | None]
+    ) -> Status | None:
+        """Return that the new volumes are too many, or that those on the node cannot be told."""
         limits = {name: limit for name, limit in installed.items() if limit is not None}
-        if not limits:
+        if not new or not limits:
             return None
-        known, attached = self._attachables(), set[tuple[str, str]]()
-        for other in row.pods.values():
-            if other.volumes and other.uid != pod.uid:
-                try:
-                    attached |= known.of_pod(other, is_new=False, has_csi_node=True)
-                except BrokenVolumeError as error:
-                    return Status.error(str(error))
-        counts = count_by_driver(attached | known.on_node(row.node.name))
+        known, here = self._attachables(), self._attachables().on_node(row.node.name)
+        attached: set[Attachable] = set()
+        plain, most = [], len(here) + len(new)
+        try:
+            for other in row.pods.values():
+                if other.volumes and other.uid != pod.uid:
+                    most += len(other.volumes)
+                    if uses_claims_only(other):
+                        plain.append(other)
+                    else:
+                        attached |= known.of_pod(other, is_new=False, has_csi_node=True)
+            if all(most <= limits[name] for name, _ in new if name in limits):
+                return None  # even if all were of one driver
+            for other in plain:
+                attached |= known.of_pod(other, is_new=False, has_csi_node=True)
+        except BrokenVolumeError as error:
+            return Status.error(str(error))
+        counts = count_by_driver(attached | here)
         for name, count in count_by_driver(new - attached).items():
             if name in limits and counts.get(name, 0) + count > limits[name]:
                 return TOO_MANY

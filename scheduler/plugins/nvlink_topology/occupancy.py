@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from scheduler.model import Node, Pod
-    from scheduler.state.snapshot import Ints, Nodes, Row
+    from scheduler.state.rows import Row
+    from scheduler.state.snapshot import Ints, Nodes
     from scheduler.topology import GpuSet, Machine
 
 #: With more, all are forgotten and learned anew.

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from scheduler.framework.plugin import Domain
     from scheduler.framework.workload import Workload
     from scheduler.model import Pod
-    from scheduler.state.snapshot import Ints, Nodes, Row
+    from scheduler.state.rows import Row
+    from scheduler.state.snapshot import Ints, Nodes
 
 NAME = "NVLinkTopology"
 PLACEMENT_ANNOTATION = "scheduling.ai-scheduler.io/placement"

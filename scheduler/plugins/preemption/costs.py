@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from scheduler.framework.handle import Handle, Trial
     from scheduler.model import Pod
-    from scheduler.state.snapshot import Bools, Row
+    from scheduler.state.rows import Row
+    from scheduler.state.snapshot import Bools
 
     from .victims import Unit, Units
 

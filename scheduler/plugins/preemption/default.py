@@ -90,7 +90,9 @@ class DefaultPreemption(Plugin):
         candidates, refused = self._try(state, pod, failure.resolvable_rows(), self.handle.now())
         told = [failure.statuses[row] if s is _STILL_REFUSED and failure.statuses else s for row, s in refused]
         found = conclusion(pod, total, candidates, [s for s in told if s is not None], self.handle.now())
-        return _no(found.message) if isinstance(found, Status) else found
+        if isinstance(found, Status) and found.code is Code.ERROR:  # it ends the message, not the attempt
+            return Status.unschedulable(*found.reasons)
+        return found
 
     def _nominated_status(self, pod: Pod, failure: Failure) -> Status | None:
         """Return what Filter says of the node that the pod is nominated to; None if it is not known."""
@@ -134,7 +136,7 @@ class DefaultPreemption(Plugin):
 
 
 def ineligible(handle: Handle, pod: Pod, nominated: Status | None) -> str:
-    """Return why a pod may not preempt; nothing if it may.
+    """Return why a pod may not preempt, if anything.
 
     `nominated` is the status of the node that it is nominated to: if evictions cannot help there any more, it may.
     """

@@ -27,8 +27,10 @@ class Assumed:
         #: By key: the object as it was known, and as it is assumed.
         self._claims: dict[Key, tuple[Claim, Claim]] = {}
         self._volumes: dict[Key, tuple[PersistentVolume, PersistentVolume]] = {}
-        self._names: dict[str, list[str]] = {}
-        self._names_generation = -1
+        #: Volumes that are meant for nobody by class, and the others by the claim that they are meant for.
+        self._free: dict[str, list[PersistentVolume]] = {}
+        self._meant: dict[Key, list[PersistentVolume]] = {}
+        self._sorted_at = (-1, -1)
 
     def claim(self, namespace: str, name: str) -> Claim | None:
         """Return a claim; None if there is none."""
@@ -42,17 +44,33 @@ class Assumed:
         former, assumed = self._volumes.get(("", name), (None, None))
         return assumed if known is not None and former == known else known
 
-    def volumes_of(self, class_name: str) -> list[PersistentVolume]:
-        """Return the volumes of a class, by name."""
-        generation = self.objects.generation(PersistentVolume)
-        if generation != self._names_generation:
-            self._names, self._names_generation = {}, generation
-            for _, name in sorted(self.objects.all(PersistentVolume)):
-                known = self.objects.get(PersistentVolume, "", name)
-                if known is not None:
-                    self._names.setdefault(known.class_name, []).append(name)
-        found = [self.volume(name) for name in self._names.get(class_name, ())]
-        return [volume for volume in found if volume is not None]
+    def free_volumes(self, class_name: str) -> list[PersistentVolume]:
+        """Return the volumes of a class that are meant for nobody, the smallest first, equal ones by name."""
+        self._sort()
+        return self._free.get(class_name, [])
+
+    def volumes_meant_for(self, claim: Claim) -> list[PersistentVolume]:
+        """Return the volumes of a claim's class that are meant for it, by name."""
+        self._sort()
+        meant = [v for v in self._meant.get(claim.key, ()) if v.is_for(claim) and v.class_name == claim.class_name]
+        return sorted(meant, key=lambda volume: volume.name)
+
+    def _sort(self) -> None:
+        """Sort the volumes anew if any has changed; O(volumes)."""
+        at = (self.objects.generation(PersistentVolume), self.generation)
+        if at == self._sorted_at:
+            return
+        self._sorted_at, self._free, self._meant = at, {}, {}
+        for key, known in self.objects.all(PersistentVolume).items():
+            volume = known
+            if key in self._volumes and self._volumes[key][0] == known:
+                volume = self._volumes[key][1]
+            if volume.claim is None:
+                self._free.setdefault(volume.class_name, []).append(volume)
+            else:
+                self._meant.setdefault((volume.claim.namespace, volume.claim.name), []).append(volume)
+        for volumes in self._free.values():
+            volumes.sort(key=lambda volume: (volume.capacity_bytes, volume.name))
 
     def assume_claim(self, claim: Claim) -> None:
         """Take a claim to be as given. `revert` is the inverse."""

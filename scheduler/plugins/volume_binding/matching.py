@@ -16,23 +16,16 @@ if TYPE_CHECKING:
 
 
 def candidates(
-    claim: Claim, volumes: Iterable[PersistentVolume]
-) -> tuple[PersistentVolume | None, list[PersistentVolume]]:
-    """Return the volume that is meant for a claim, if there is one, and the free ones that fit, the smallest first.
+    claim: Claim, meant: Iterable[PersistentVolume], free: Iterable[PersistentVolume]
+) -> list[PersistentVolume]:
+    """Return the volumes that a claim could get, given those that are meant for it and those for nobody, in their order.
 
-    A volume that is meant for the claim is the only one it may get.
+    A volume that is meant for the claim is the only one that it may get.
     """
-    free = []
-    for volume in volumes:
-        if volume.claim is not None and not volume.is_for(claim):
-            continue
-        if not _is_suitable(claim, volume):
-            continue
-        if volume.claim is not None:
-            return volume, []
-        if _is_free(claim, volume):
-            free.append(volume)
-    return None, sorted(free, key=lambda volume: volume.capacity_bytes)
+    for volume in meant:
+        if _is_suitable(claim, volume):
+            return [volume]
+    return [volume for volume in free if _is_suitable(claim, volume) and _is_free(claim, volume)]
 
 
 def _is_suitable(claim: Claim, volume: PersistentVolume) -> bool:
