@@ -16,7 +16,7 @@ from e2e.controlplane import build
 from e2e.controlplane.client import ApiError
 from e2e.controlplane.cluster import ControlPlane
 from e2e.deployment import Replica, apply_manifests
-from e2e.objects import World
+from e2e.objects import DefaultWorld, World
 from e2e.waiting import wait_until
 
 
@@ -82,5 +82,31 @@ def world(scheduler: Replica, control_plane: ControlPlane, namespace: str) -> It
     """Nodes and objects of one test, before a running scheduler."""
     del scheduler
     own = World(control_plane, namespace)
+    yield own
+    own.close()
+
+
+@pytest.fixture(scope="session")
+def default_scheduler(installed: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replica]:
+    """The scheduler in kube-scheduler's place: with a configuration file of that one's kind, for `default-scheduler`."""
+    replica = Replica(
+        installed,
+        tmp_path_factory.mktemp("default-scheduler"),
+        apiVersion="kubescheduler.config.k8s.io/v1",
+        kind="KubeSchedulerConfiguration",
+        leaderElection={"leaderElect": False},
+        profiles=[{"schedulerName": "default-scheduler"}],
+    )
+    try:
+        yield replica.wait_ready().wait_leading()
+    finally:
+        replica.kill()
+
+
+@pytest.fixture
+def default_world(default_scheduler: Replica, control_plane: ControlPlane, namespace: str) -> Iterator[DefaultWorld]:
+    """Nodes and objects of one test, before the scheduler in kube-scheduler's place."""
+    del default_scheduler
+    own = DefaultWorld(control_plane, namespace)
     yield own
     own.close()

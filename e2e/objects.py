@@ -19,10 +19,11 @@ def node(
     product: str = H100,
     cpu: str = "64",
     labels: dict[str, str] | None = None,
+    resources: dict[str, str] | None = None,
     **spec: Any,
 ) -> dict[str, Any]:
     """A node of a pool; a test's pods ask for its pool, so that tests do not share nodes."""
-    amounts = {"cpu": cpu, "memory": "512Gi", "pods": "110", "ephemeral-storage": "1Ti"}
+    amounts = {"cpu": cpu, "memory": "512Gi", "pods": "110", "ephemeral-storage": "1Ti", **(resources or {})}
     marks = {"kubernetes.io/hostname": name, "e2e/pool": pool, **(labels or {})}
     if gpus:
         amounts[GPU] = str(gpus)
@@ -36,9 +37,19 @@ def node(
     }
 
 
-def pod(name: str, pool: str, gpus: int = 0, cpu: str = "100m", gang: str = "", **spec: Any) -> dict[str, Any]:
+def pod(
+    name: str,
+    pool: str,
+    gpus: int = 0,
+    cpu: str = "100m",
+    gang: str = "",
+    requests: dict[str, str] | None = None,
+    **spec: Any,
+) -> dict[str, Any]:
     """A pod for ai-scheduler on the nodes of a pool."""
-    limits = {GPU: str(gpus)} if gpus else {}
+    requested = {"cpu": cpu, **(requests or {})}
+    limits = {name: amount for name, amount in requested.items() if "/" in name}
+    limits |= {GPU: str(gpus)} if gpus else {}
     labels = {f"{GROUP}/pod-group": gang} if gang else {}
     labels |= spec.pop("labels", {})
     metadata = {"name": name, "labels": labels, "annotations": spec.pop("annotations", {})}
@@ -55,7 +66,8 @@ def pod(name: str, pool: str, gpus: int = 0, cpu: str = "100m", gang: str = "", 
                 {
                     "name": "main",
                     "image": "registry.k8s.io/pause:3.10",
-                    "resources": {"requests": {"cpu": cpu}, "limits": limits},
+                    "resources": {"requests": requested, "limits": limits},
+                    **spec.pop("container", {}),
                 }
             ],
             **spec,
@@ -82,6 +94,7 @@ class World:
         self.namespace = namespace
         self.pool = namespace
         self._nodes: list[str] = []
+        self._shared: list[str] = []
 
     def node(self, name: str, **more: Any) -> str:
         """Makes a node and waits until kwok has it ready; returns its full name."""
@@ -148,6 +161,19 @@ class World:
         self.plane.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
         return full
 
+    def make(self, api: str, kind: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Makes an object in the namespace; `kind` is the plural, `api` such as `/apis/apps/v1`."""
+        made: dict[str, Any] = self.plane.request("POST", f"{api}/namespaces/{self.namespace}/{kind}", body)
+        return made
+
+    def make_shared(self, api: str, kind: str, name: str, body: dict[str, Any]) -> str:
+        """Makes an object without a namespace, for this test only; returns its full name."""
+        full = f"{self.namespace}-{name}"
+        labels = {"e2e/pool": self.pool}
+        self.plane.request("POST", f"{api}/{kind}", {"metadata": {"name": full, "labels": labels}, **body})
+        self._shared.append(f"{api}/{kind}/{full}")
+        return full
+
     def get(self, name: str) -> dict[str, Any]:
         """Returns a pod; an empty mapping if there is none."""
         try:
@@ -204,10 +230,64 @@ class World:
         self.plane.request("DELETE", f"/api/v1/namespaces/{self.namespace}/pods/{name}")
 
     def close(self) -> None:
-        """Removes the nodes."""
-        for name in self._nodes:
+        """Removes the nodes and what else has no namespace."""
+        for path in [*(f"/api/v1/nodes/{name}" for name in self._nodes), *self._shared]:
             try:
-                self.plane.request("DELETE", f"/api/v1/nodes/{name}")
+                self.plane.request("DELETE", path)
             except ApiError as error:
                 if error.status != 404:
                     raise
+
+
+class DefaultWorld(World):
+    """A world for pods of `default-scheduler` on small nodes without GPUs."""
+
+    def node(self, name: str, **more: Any) -> str:
+        """Makes a node of 4 CPUs unless asked otherwise."""
+        return super().node(name, **{"gpus": 0, "cpu": "4", **more})
+
+    def pod(self, name: str, **more: Any) -> None:
+        """Makes a pod."""
+        super().pod(name, **{"schedulerName": "default-scheduler", **more})
+
+    def template(self, **more: Any) -> dict[str, Any]:
+        """Returns what a controller makes its pods from."""
+        body = pod("any", self.pool, **{"schedulerName": "default-scheduler", **more})
+        metadata = {key: body["metadata"][key] for key in ("labels", "annotations")}
+        return {"metadata": metadata, "spec": body["spec"]}
+
+    def controller(self, kind: str, name: str, replicas: int, more: dict[str, Any] | None = None, **of: Any) -> None:
+        """Makes a ReplicaSet, Deployment or StatefulSet (`kind` is the plural) whose pods have the label `app`."""
+        labels = {"app": name, **of.pop("labels", {})}
+        spec = {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": self.template(labels=labels, **of),
+            **(more or {}),
+        }
+        self.make("/apis/apps/v1", kind, {"metadata": {"name": name}, "spec": spec})
+
+    def pods(self, **labels: str) -> list[dict[str, Any]]:
+        """Returns the pods with some labels that are not going."""
+        selector = ",".join(f"{key}%3D{value}" for key, value in labels.items())
+        path = f"/api/v1/namespaces/{self.namespace}/pods?labelSelector={selector}"
+        return [p for p in self.plane.request("GET", path)["items"] if not p["metadata"].get("deletionTimestamp")]
+
+    def wait_pods(self, count: int, **labels: str) -> list[str]:
+        """Waits until just so many pods with some labels are there and on nodes; returns their nodes."""
+
+        def all_placed() -> list[str] | None:
+            found = [p["spec"].get("nodeName", "") for p in self.pods(**labels)]
+            return found if len(found) == count and all(found) else None
+
+        return wait_until(all_placed, what=lambda: f"{count} pods {labels} placed; placed are {self.placed()}")
+
+    def wait_refused(self, name: str) -> str:
+        """Waits until a pod was refused with an event; returns its words, which the condition has as well."""
+
+        def told() -> str | None:
+            notes = [e["note"] for e in self.events("FailedScheduling") if e["regarding"]["name"] == name]
+            return notes[-1] if notes else None
+
+        self.wait_condition(name, "Unschedulable")
+        return wait_until(told, what=f"the event FailedScheduling of {name}")

@@ -46,7 +46,7 @@ def _dynamic_resources(case: Object, ours: Object, theirs: Object) -> Iterator[L
 def _early_refusal(case: Object, ours: Object, theirs: Object) -> Iterator[Leaf]:
     """Forgives what upstream says after "not found", where its DynamicResources missed what its PreFilter never wrote."""
     said = theirs.get("preemption", {}).get("postFilter", {})
-    if theirs.get("prefilter") and said.get("code") == "Error" and said.get("reasons") == ["not found"]:
+    if said.get("code") == "Error" and said.get("reasons") == ["not found"]:
         yield ("preemption",)
         text, ending = theirs.get("fitError", ""), " not found"
         if text.endswith(ending) and ours.get("fitError", "").startswith(text.removesuffix(ending)):

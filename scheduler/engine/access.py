@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from scheduler.framework.cycle_state import CycleState
     from scheduler.framework.handle import Trial, WaitingPod
     from scheduler.framework.runtime import Runtime
+    from scheduler.framework.status import Status
     from scheduler.framework.workload import Workload
     from scheduler.model import Budget, Pod
     from scheduler.state.cluster import ClusterState
@@ -110,6 +111,24 @@ class Access:
                     step()
                 snapshot.is_as_at(mark)
         return passing
+
+    def verdict(self, state: CycleState, pod: Pod, row: int) -> Status | None:
+        """Return what Filter says of a row as the snapshot is now: with nominated pods counted, then without."""
+        runtime, snapshot = self._runtimes[pod.scheduler_name], self.snapshot
+        nodes = snapshot.nodes.select(np.array([row], dtype=np.int64))
+        nominated = self._nominated_rows({pod.uid}, pod.priority, (snapshot.all_rows[row].node.name,)).get(row)
+        if nominated:
+            mark = snapshot.mark()
+            undo = [snapshot.place(other, row) for other in nominated]
+            try:
+                status = runtime.filter(state, pod, nodes).status_at(0)
+            finally:
+                for step in reversed(undo):
+                    step()
+                snapshot.is_as_at(mark)
+            if status is not None:
+                return status
+        return runtime.filter(state, pod, nodes).status_at(0)
 
     def trial(self, workload: Workload, pods: Sequence[Pod]) -> Trial:
         """Return a what-if for pods of a workload on the snapshot as it is now."""

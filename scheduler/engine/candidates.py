@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.status import Reason, Status
+from scheduler.framework.status import Code, Reason, Status
+
+from .messages import narrowed_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -92,9 +94,10 @@ class Candidate:
             return 0
         self._epoch = -1  # should a plugin fail, everything is evaluated anew the next time
         rows = self._noted | dict.fromkeys(log[self._seen :])
-        if epoch != snapshot.epoch or len(rows) * _MANY > len(self._feasible):
+        is_much = epoch != snapshot.epoch or len(rows) * _MANY > len(self._feasible)
+        if is_much or self.early is not None:
             self._evaluate()
-        elif self.early is None:
+        else:
             self._evaluate_again(rows)
         self._epoch, self._seen, self._noted = snapshot.epoch, len(log), {}
         return self.evaluations - before
@@ -165,12 +168,15 @@ class Candidate:
 
     def resolvable(self) -> Bools:
         """Return the rows that are refused in a way that evictions may cure, shape (rows,)."""
-        return self.curable() & ~self._feasible
+        found = self.curable() & ~self._feasible
+        for row, status in self._refused_by_nominated.items():
+            found[row] = status.code is Code.UNSCHEDULABLE
+        return found
 
     def curable(self) -> Bools:
         """Return the rows that are feasible or that evictions could make so, shape (rows,)."""
         if self.early is not None:
-            return np.zeros_like(self._feasible)
+            return np.full_like(self._feasible, self.early.code is Code.UNSCHEDULABLE)
         return ~self._why().unresolvable() & self._wanted()
 
     def _evaluate(self) -> None:
@@ -191,7 +197,8 @@ class Candidate:
         self._near, self._far = self._result.passes_by_sight(self._runtime.is_far_sighted)
         self._feasible = self._near & self._far & self._wanted()
         self._open = self._result.passes(nodes_only=True) & self._wanted()
-        self._respect_nominated([row for row in self._nominated if self._feasible[row]])
+        wanted = self._wanted()
+        self._respect_nominated([row for row in self._nominated if wanted[row]])
 
     def _evaluate_again(self, changed: Iterable[int]) -> None:
         """Run the Filters that read pods over the rows that changed; those that look further over all, if they must."""
@@ -219,7 +226,7 @@ class Candidate:
             looked_at = rows.tolist() if is_settled else list(self._nominated)
             for row in self._refused_by_nominated:
                 self._feasible[row] = False
-            self._respect_nominated([row for row in looked_at if self._feasible[row] and row in self._nominated])
+            self._respect_nominated([row for row in looked_at if row in self._nominated and self._wanted()[row]])
         if self._is_scored:
             flipped = former != self._feasible
             is_set_changed = bool(flipped.any())
@@ -339,9 +346,9 @@ class Candidate:
         return self._result
 
     def _narrowed_status(self) -> Status:
-        names = ", ".join(self.state.read("narrowed-by", ()))
-        status = Status.unresolvable(Reason("NotNarrowed", f"node(s) didn't satisfy plugin(s) [{names}]"))
-        return status.stamped(names)
+        names = self.state.read("narrowed-by", ())
+        status = Status.unresolvable(Reason("NotNarrowed", narrowed_text(names)))
+        return status.stamped(", ".join(names))
 
 
 class _Statuses(Sequence["Status | None"]):

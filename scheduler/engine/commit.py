@@ -41,6 +41,7 @@ class Commit:
         """Take the parts to work on."""
         self._core = core
         self._rollback = rollback
+        self._is_stale = False
 
     def place(
         self, live: Workload, attempted: Workload, placer: Placer, outcome: Outcome
@@ -100,7 +101,8 @@ class Commit:
                     self.abandon(flight, Status.unschedulable(reason), at_once=True)
         elif not core.preempting.victims_left(live.key):
             core.preempting.end(live.key)
-            core.preempting.clear([uid for uid in live.pods if core.cluster.nominations.get(uid)])
+            named = [uid for uid, pod in live.pods.items() if pod.preemption_policy != "Never"]
+            core.preempting.clear([uid for uid in named if core.cluster.nominations.get(uid)])
         core.set_aside(live, status, outcome.blame, now, lack=outcome.lack)
         if outcome.room is not None and not core.preempting.victims_left(live.key):
             core.queue.retry(live.key, now)
@@ -129,6 +131,8 @@ class Commit:
     def advance_all(self) -> None:
         """Carry out what plugins asked for, and let go who is free."""
         core = self._core
+        if self._is_stale:
+            self._recheck()
         rejections, core.access.rejections = core.access.rejections, []
         for uid, plugin, text in rejections:
             flight = core.flights.of(uid)
@@ -223,7 +227,11 @@ class Commit:
         self._ask(flight, lambda: self._core.flights.carried_out(flight.seats[uid], key))
 
     def recheck(self) -> None:
-        """Something changed that is only read: whoever waits for such a thing before it is bound is asked again."""
+        """Something changed that is only read: whoever waits for such a thing before it is bound is asked at the next step."""
+        self._is_stale = True
+
+    def _recheck(self) -> None:
+        self._is_stale = False
         for flight in self._core.flights.open():
             for seat in list(flight.seats.values()):
                 if seat.carried_out and self._core.flights.of(seat.pod.uid) is flight:

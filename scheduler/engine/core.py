@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from scheduler.framework.effects import Effect
     from scheduler.framework.status import Reason, Status
     from scheduler.framework.workload import Workload
-    from scheduler.model import GangKey, Pod
+    from scheduler.model import GangKey, Node, Pod
 
     from .lack import Lack
 
@@ -81,9 +81,12 @@ class Core:
         """Return the profile that a workload asks for."""
         return self.runtimes[next(iter(workload.pods.values())).scheduler_name]
 
-    def changed(self, event: ClusterEvent, node_name: str = "", pod_uid: str = "") -> None:
-        """Note something that may cure a refusal."""
-        self.changes[Change(event, node_name, pod_uid)] = None
+    def changed(
+        self, event: ClusterEvent, node_name: str = "", pod_uid: str = "", key: tuple[str, str] = ("", ""), *,
+        former_pod: Pod | None = None, former_node: Node | None = None,
+    ) -> None:  # fmt: skip
+        """Note something that may cure a refusal, with what was there before if that is known."""
+        self.changes.setdefault(Change(event, node_name, pod_uid, key, former_pod, former_node))
 
     def settle(self, now: float) -> None:
         """Look once at every workload that changed, however often it did, and let the queue see what happened."""

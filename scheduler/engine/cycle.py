@@ -103,15 +103,25 @@ class Cycle:
         outcome = Outcome(status=status, shown=shown, blame=self._blame())
         if refusal is not None and any(reason.kind is Kind.NEVER for reason in refusal.reasons):
             return outcome
-        message = f"preemption: waiting for {self._victims_left} victims of an earlier plan to terminate."
-        reachable = 0
-        if not self._victims_left:
+        message, reachable = self._waiting_for_victims(shown), 0
+        if not message:
             outcome.room, message, reachable = yield from self._make_room(shown, early)
         outcome.lack = self._lack(reachable)
         if message:
             head = _with_text(status.reasons[0], f"{status.reasons[0].text} {message}")
             outcome.status = Status(status.code, (head, *status.reasons[1:]), status.plugin)
         return outcome
+
+    def _waiting_for_victims(self, shown: Candidate) -> str:
+        """Return why no room is made while victims of an earlier plan are still there; nothing if it may be made elsewhere."""
+        if not self._victims_left:
+            return ""
+        if self._workload.gang is not None:
+            return f"preemption: waiting for {self._victims_left} victims of an earlier plan to terminate."
+        rows = self._placer.nominated_rows()
+        if rows is not None and not (rows & shown.curable()).any():
+            return ""
+        return "preemption: not eligible due to a terminating pod on the nominated node."
 
     def _early(self) -> Status | None:
         """Return what PreFilter said if it leaves too few pods to be placed."""
@@ -232,7 +242,7 @@ class Cycle:
                 said.append(answer.message)
             if answer.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                 break
-        return None, " ".join(said), reachable
+        return None, ", ".join(said), reachable
 
     def _drive(
         self, name: str, steps: Generator[int, None, PostFilterResult | Status | None]

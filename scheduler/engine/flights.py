@@ -157,10 +157,7 @@ class Flights:
                     seat.awaited[said.until_key] = now + said.timeout_seconds
                     if said.check is not None:
                         seat.checks[said.until_key] = plugin.NAME, said.check
-                    if said.effects:
-                        emit(PrepareBinding(pod_key(seat.pod), said.until_key, said.effects))
-                    elif (refusal := self.carried_out(seat, said.until_key)) is not None:
-                        return refusal
+                    emit(PrepareBinding(pod_key(seat.pod), said.until_key, said.effects))
                 elif said is not None and not isinstance(said, Status):
                     raise PluginError(plugin.NAME, "PreBind", f"the answer is no status: {said!r}")
                 elif said is not None and said.code not in (Code.SUCCESS, Code.SKIP):

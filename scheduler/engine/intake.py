@@ -86,15 +86,16 @@ class Intake:
             return
         event = ClusterEvent.NODE_ADDED if former is None else node_difference(former, node)
         if event:
-            core.changed(event, node.name)
+            core.changed(event, node.name, former_node=former)
         if node.problems and (former is None or former.problems != node.problems):
             core.reporter.node_problems(node, next(iter(core.runtimes)))
 
     def _node_removed(self, happened: i.NodeRemoved) -> None:
         core = self._core
+        former = core.cluster.nodes.get(happened.name)
         if not core.cluster.remove_node(happened.name):
             return
-        core.changed(ClusterEvent.NODE_REMOVED, happened.name)
+        core.changed(ClusterEvent.NODE_REMOVED, happened.name, former_node=former)
         for flight in core.flights.open():
             if any(seat.node_name == happened.name for seat in flight.seats.values()):
                 reason = Reason("NodeRemoved", f"node {happened.name} is gone")
@@ -143,15 +144,15 @@ class Intake:
             core.drop_pending(pod.uid)
             core.reporter.forget_pod(pod.uid)
             if assumed_on is not None and assumed_on != pod.node_name:
-                core.changed(ClusterEvent.POD_REMOVED, assumed_on, pod.uid)
+                core.changed(ClusterEvent.POD_REMOVED, assumed_on, pod.uid, former_pod=former)
             if assumed_on != pod.node_name:
                 core.changed(ClusterEvent.POD_ASSIGNED, pod.node_name, pod.uid)
         if former is None or former.is_terminal:
             return
         if gives_back(former, pod):
-            core.changed(ClusterEvent.POD_REMOVED, pod.node_name, pod.uid)
+            core.changed(ClusterEvent.POD_REMOVED, pod.node_name, pod.uid, former_pod=former)
         if former.labels != pod.labels:
-            core.changed(ClusterEvent.POD_LABELS, pod.node_name, pod.uid)
+            core.changed(ClusterEvent.POD_LABELS, pod.node_name, pod.uid, former_pod=former)
 
     def _pod_removed(self, happened: i.PodRemoved) -> None:
         core, now, uid = self._core, self._core.clock(), happened.uid
@@ -163,7 +164,7 @@ class Intake:
         if pod is None:
             return
         if node_name and not pod.is_terminal:
-            core.changed(ClusterEvent.POD_REMOVED, node_name, pod.uid)
+            core.changed(ClusterEvent.POD_REMOVED, node_name, pod.uid, former_pod=pod)
         self._victim_gone(uid, now)
         self._members_changed(gang_key_of(pod), now)
 
@@ -249,7 +250,7 @@ class Intake:
         """Note what that may cure, and let those that wait for an object before their binding look again."""
         event = _EVENTS.get(kind)
         if event is not None:
-            self._core.changed(event, key[1] if kind is CSINode else "")
+            self._core.changed(event, key[1] if kind is CSINode else "", key=key)
             self._commit.recheck()
 
     def _binding_succeeded(self, happened: i.BindingSucceeded) -> None:

@@ -45,14 +45,6 @@ def narrowed_text(plugins: Iterable[str]) -> str:
     return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}]"
 
 
-def nowhere_text(plugins: Iterable[str]) -> str:
-    """Return what is said when the nodes that PreFilter plugins narrow to have none in common."""
-    names = sorted(plugins)
-    if len(names) == 1:
-        return f"node(s) didn't satisfy plugin {names[0]}"
-    return f"node(s) didn't satisfy plugin(s) [{' '.join(names)}] simultaneously"
-
-
 def gang_message(workload: Workload, numbers: tuple[tuple[str, int | float | str], ...]) -> str:
     """Return what a gang needs at once and what there is room for."""
     known = dict(numbers)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scheduler.framework.effects import EvictPod, NominatePod
+from scheduler.plugins.preemption.victims import is_leaving_by_preemption
 
 from .reporter import pod_key, pod_ref
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from scheduler.framework.effects import Effect
     from scheduler.framework.plugin import PostFilterResult
     from scheduler.framework.workload import Workload
-    from scheduler.model import Pod
     from scheduler.state.cluster import ClusterState
 
     from .reporter import Reporter
@@ -93,7 +93,7 @@ class Preempting:
             for name in dict.fromkeys(nominated.values())
             if (row := self._cluster.view(name)) is not None
             for pod in row.pods.values()
-            if pod.priority < workload.priority and is_preempted(pod) and pod.uid not in self._stuck
+            if pod.priority < workload.priority and is_leaving_by_preemption(pod) and pod.uid not in self._stuck
         ]
         if going:
             grace = max(pod.grace_period_seconds for pod in going)
@@ -162,8 +162,3 @@ class Preempting:
         """Take back the nominations of less important pods on nodes that the workload will use."""
         for name in sorted(node_names):
             self.clear([p.uid for p in self._cluster.nominated_on(name) if p.priority < workload.priority])
-
-
-def is_preempted(pod: Pod) -> bool:
-    """Tell whether a pod is going because a scheduler evicted it."""
-    return pod.is_terminating and any(c.type == "DisruptionTarget" and c.reason == PREEMPTED for c in pod.conditions)

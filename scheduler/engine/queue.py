@@ -6,7 +6,7 @@ For the engine.  It holds workloads, not pods, so a hopeless gang of a thousand 
 |---|---|---|
 | gated | pods or the group are missing, or a PreEnqueue plugin objects | `put` with no gate |
 | active | to be tried, in the order of QueueSort | `pop` |
-| backoff | to be tried, but not before a time | time |
+| backoff | to be tried, but not before a time | time; if it is no accident, nothing else to do |
 | unschedulable | refused; waits for an event that could cure a stated reason | `wake`, flush after 5 minutes |
 | in flight | being tried | `conclude`, then `refuse`, `fail` or `remove` |
 
@@ -16,11 +16,12 @@ Whatever moves a workload, a gate holds it: nothing that is gated becomes active
 from __future__ import annotations
 
 import heapq
+import math
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from scheduler.framework.status import ClusterEvent
+from scheduler.framework.status import ClusterEvent, Code
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
@@ -63,6 +64,8 @@ class Entry:
     #: Which plugin gave which reason, for the hints; what a refused gang lacked.
     blame: tuple[tuple[str, Reason], ...] = ()
     lack: Lack | None = None
+    #: It rests because of an accident: it is not tried before, however idle the scheduler is.
+    is_accident: bool = False
     #: Changes that arrived while it was in flight, and those that made it active.
     missed: dict[Change, None] = field(default_factory=dict)
     cured_by: dict[Change, None] = field(default_factory=dict)
@@ -97,6 +100,8 @@ class WorkQueue:
         self._entries: dict[str, Entry] = {}
         self._active: list[tuple[tuple[Any, ...], str, int]] = []
         self._timed: list[tuple[float, tuple[Any, ...], str, int]] = []
+        #: What rests, but not because of an accident: by the second in which the rest ends, then in the queue's order.
+        self._resting: list[tuple[float, tuple[Any, ...], str, int]] = []
         #: Bit of a ClusterEvent to the workloads that it may concern.
         self._listening: dict[int, dict[str, None]] = {int(event): {} for event in ClusterEvent}
         #: The one workload that is being tried.
@@ -149,12 +154,12 @@ class WorkQueue:
                 self._tried = None
 
     def pop(self, now: float, could_cure: Callable[[Entry, Change], bool]) -> Entry | None:
-        """Return the next workload to try, which is in flight from then on.
+        """Return the next workload to try, which is in flight from then on; if none is active, one that rests.
 
         One that was woken goes back if what woke it has passed: others were served first.
         """
         self._mature(now)
-        while self._active:
+        while self._active or self._wake_one(now):
             _, key, version = heapq.heappop(self._active)
             entry = self._entries.get(key)
             if entry is None or entry.version != version:
@@ -187,7 +192,7 @@ class WorkQueue:
             if entry is not None and entry.version == version:
                 return True
             heapq.heappop(self._active)
-        return False
+        return self._first_resting() is not None
 
     def refuse(
         self, key: str, status: Status, blame: tuple[tuple[str, Reason], ...], now: float,
@@ -200,7 +205,7 @@ class WorkQueue:
         entry = self._entries.get(key)
         if entry is None or self._is_being_tried(entry):
             return
-        entry.refusal, entry.blame, entry.lack = status, blame, lack
+        entry.refusal, entry.blame, entry.lack, entry.is_accident = status, blame, lack, False
         entry.workload.attempts += 1
         entry.flush_at = now + self._flush_after
         entry.rest_until = now + self.backoff(entry.workload.attempts) if rests else 0.0
@@ -220,6 +225,7 @@ class WorkQueue:
             return
         entry.refusal, entry.blame, entry.lack = status, (), None
         entry.missed, entry.cured_by, entry.is_stale = {}, {}, False
+        entry.is_accident = status.code is Code.ERROR
         entry.workload.attempts += 1
         entry.rest_until = now + self.backoff(entry.workload.attempts) if rests else 0.0
         self._activate(entry, now)
@@ -280,6 +286,25 @@ class WorkQueue:
             _, _, key, _ = heapq.heappop(self._timed)
             self._move(self._entries[key], QueueState.ACTIVE, now)
 
+    def _first_resting(self) -> Entry | None:
+        """Return what is tried first of all that rests, accidents aside."""
+        while self._resting:
+            _, _, key, version = self._resting[0]
+            entry = self._entries.get(key)
+            if entry is not None and entry.version == version:
+                return entry
+            heapq.heappop(self._resting)
+        return None
+
+    def _wake_one(self, now: float) -> bool:
+        """Cut one rest short, as there is nothing else to do."""
+        entry = self._first_resting()
+        if entry is None:
+            return False
+        entry.rest_until = 0.0
+        self._move(entry, QueueState.ACTIVE, now)
+        return True
+
     def _activate(self, entry: Entry, now: float) -> None:
         """Make an entry active as soon as it has rested; after a rest it is tried whatever woke it."""
         if entry.rest_until > now:
@@ -303,6 +328,9 @@ class WorkQueue:
                     self._listen(entry, entry.cures)
             case QueueState.BACKOFF:
                 self._sleep(entry, entry.rest_until)
+                if not entry.is_accident:
+                    second = math.floor(entry.rest_until)
+                    heapq.heappush(self._resting, (second, entry.sort_key, key, entry.version))
             case QueueState.UNSCHEDULABLE:
                 self._sleep(entry, entry.flush_at)
                 self._listen(entry, entry.cures)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import structs
 
-from scheduler.engine.messages import fit_text, narrowed_text, nowhere_text
+from scheduler.engine.messages import fit_text, narrowed_text
 from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.runtime import PluginError, call
+from scheduler.framework.runtime import PluginError, call, nowhere_text
 from scheduler.framework.status import Code, PreFilterResult, Reason, Status
 from scheduler.model import pod_from_api
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from scheduler.state.snapshot import Bools, Nodes, Snapshot
 
     from .cycle_state import CycleState
+    from .status import Status
     from .workload import Workload
 
 
@@ -103,6 +104,12 @@ class Handle(Protocol):
 
     def passes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Bools:
         """Tell which nodes pass every Filter, with nominated pods counted, as the snapshot is now."""
+
+    def verdict(self, state: CycleState, pod: Pod, row: int) -> Status | None:
+        """Return what Filter says of a row as the snapshot is now; None if it passes.
+
+        Pods nominated there are counted first; if it passes so, it is looked at without them, too.
+        """
 
     def trial(self, workload: Workload, pods: Sequence[Pod]) -> Trial:
         """Return a what-if for pods of a workload on the snapshot as it is now."""

@@ -16,7 +16,7 @@ from .status import ClusterEvent, Code, PreFilterResult, Reason, Status
 from .verdicts import Verdicts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterable
 
     from scheduler.model import Pod
     from scheduler.state.snapshot import Bools, Ints, Nodes
@@ -198,23 +198,24 @@ class Runtime:
         """Return a rejection, or the mask of nodes worth looking at (None: all)."""
         names: frozenset[str] | None = None
         narrowing: list[str] = []
+        refusal: Status | None = None
         state.skipped_filters.clear()
         for name, method in self._pre_filters:
-            said = _guard(name, "PreFilter", method, state, pod, nodes)
-            if said is None:
-                continue
+            said = _pre_filter_answer(name, _guard(name, "PreFilter", method, state, pod, nodes))
             if isinstance(said, PreFilterResult):
                 if said.node_names is not None:
                     names = said.node_names if names is None else names & said.node_names
                     narrowing.append(name)
-            elif not isinstance(said, Status):
-                raise PluginError(name, "PreFilter", f"the answer is no status: {said!r}")
-            elif said.code is Code.SKIP:
+                    if not names:
+                        return Status.unresolvable(Reason("NoNodeInCommon", nowhere_text(narrowing))), None
+            elif said is not None and said.code is Code.SKIP:
                 state.skipped_filters.add(name)
-            elif said.code is Code.ERROR:
-                raise PluginError(name, "PreFilter", said.message)
-            elif said.code is not Code.SUCCESS:
+            elif said is not None and said.code is Code.UNSCHEDULABLE:  # evictions may help, and will ask every Filter
+                refusal = said.stamped(name)
+            elif said is not None:
                 return said.stamped(name), None
+        if refusal is not None:
+            return refusal, None
         if names is None:
             return None, None
         mask = np.zeros(len(nodes), dtype=np.bool_)
@@ -227,7 +228,7 @@ class Runtime:
         for name, method in self._pre_filters:
             if name not in self._far:
                 continue
-            said = _guard(name, "PreFilter", method, state, pod, nodes)
+            said = _pre_filter_answer(name, _guard(name, "PreFilter", method, state, pod, nodes))
             state.skipped_filters.discard(name)
             if isinstance(said, Status) and said.code is Code.SKIP:
                 state.skipped_filters.add(name)
@@ -324,6 +325,14 @@ class Runtime:
         return dict(cached[1])
 
 
+def nowhere_text(plugins: Iterable[str]) -> str:
+    """Return what is said when the nodes that PreFilter plugins narrow to have none in common."""
+    names = sorted(plugins)
+    if len(names) == 1:
+        return f"node(s) didn't satisfy plugin {names[0]}"
+    return f"node(s) didn't satisfy plugin(s) [{' '.join(names)}] simultaneously"
+
+
 def call(plugin: Plugin, method: str, *arguments: Any) -> Any:
     """Call a plugin's method; an exception becomes PluginError."""
     return _guard(plugin.NAME, method, getattr(plugin, method), *arguments)
@@ -337,6 +346,17 @@ def answer(plugin: Plugin, method: str, *arguments: Any) -> Status | None:
     if not isinstance(found, Status):
         raise PluginError(plugin.NAME, method, f"the answer is no status: {found!r}")
     return found.stamped(plugin.NAME)
+
+
+def _pre_filter_answer(name: str, said: object) -> Status | PreFilterResult | None:
+    """Return what PreFilter answered, None for success; PluginError for an Error, or for what is no answer."""
+    if said is None or isinstance(said, PreFilterResult):
+        return said
+    if not isinstance(said, Status):
+        raise PluginError(name, "PreFilter", f"the answer is no status: {said!r}")
+    if said.code is Code.ERROR:
+        raise PluginError(name, "PreFilter", said.message)
+    return None if said.code is Code.SUCCESS else said
 
 
 def _verdicts(plugin: Plugin, method: Callable[..., Any], state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts:

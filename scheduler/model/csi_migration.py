@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from .storage import NodeTest, Reach
+from .storage import NOWHERE, NodeTest, Reach
 
 if TYPE_CHECKING:
     from .api import Volume
@@ -105,7 +105,7 @@ def _translated(volume: PersistentVolume, zone_key: str) -> Reach | None:
     named = sorted({z.strip() for z in volume.labels.get(zone, "").split(ZONE_DELIMITER)} - {""})
     if not is_named and named:
         extra = NodeTest(zone_key, "In", tuple(named))
-        reach = tuple([(*term, extra) for term in reach or ((),)])
+        reach = tuple([(*[test for test in term if test != NOWHERE], extra) for term in reach or ((),)])
     return Reach(reach) if volume.reach is not None or reach else None
 
 

@@ -47,10 +47,19 @@ def node_from_api(api: ApiNode) -> Node:
         is_unschedulable=api.spec.unschedulable,
         taints=tuple(api.spec.taints or ()),
         allocatable=allocatable,
-        images={name: image.size_bytes for image in api.status.images or () for name in image.names or ()},
+        images=_images(api),
         declared_features=frozenset(api.status.declared_features or ()),
         problems=problems,
     )
+
+
+def _images(api: ApiNode) -> dict[str, int]:
+    """Return image sizes by name; the first of a name counts."""
+    images: dict[str, int] = {}
+    for image in api.status.images or ():
+        for name in image.names or ():
+            images.setdefault(name, image.size_bytes)
+    return images
 
 
 def _possible(resources: ResourceList | None) -> tuple[dict[str, int], tuple[str, ...]]:

@@ -2,7 +2,8 @@
 
 For the model, which computes it once per pod.  Formulae of `k8s.io/component-helpers/resource` (PodRequests): the sum
 of app containers and sidecars, or the highest peak while init containers run; the largest of spec, allocated and actual
-sums for a pod that runs; pod-level requests in their place; plus overhead.  Pods with equal resources share one result.
+sums for a pod that runs; pod-level requests in their place (the largest of theirs once the status tells what is in force);
+plus overhead, whether or not the status includes it.  Pods with equal resources share one result.
 """
 
 from __future__ import annotations
@@ -117,10 +118,10 @@ def _effective(pod: ApiPod, defaults: Items, *, with_pod_level: bool = True) -> 
             statuses = _statuses(pod)
             _raise(total, sums(lambda c: _allocated(c, statuses.get(c.name), is_infeasible=is_infeasible)))
             _raise(total, sums(lambda c: _actual(c, statuses.get(c.name), is_infeasible=is_infeasible)))
-        if level and (allocated or actual):
+        if level and resources is not None:
             level = {} if is_infeasible else dict(level)
             for reported in (allocated, actual):
-                _raise(level, _without(reported, pod.spec.overhead))
+                _raise(level, _amounts(tuple((reported or {}).items())))
     total.update({name: count for name, count in level.items() if _is_pod_level(name)})
     if pod.spec.overhead:
         _add(total, _amounts(tuple(pod.spec.overhead.items())))
@@ -240,13 +241,6 @@ def _resource_lists(pod: ApiPod) -> Iterator[tuple[str, ResourceList | None]]:
 
 def _is_pod_level(resource: str) -> bool:
     return resource in ("cpu", "memory") or resource.startswith("hugepages-")
-
-
-def _without(reported: ResourceList | None, overhead: ResourceList | None) -> Amounts:
-    """Return what a pod-level status reports, less the overhead that it includes."""
-    less = _amounts(tuple(overhead.items())) if overhead else {}
-    counts = _amounts(tuple(reported.items())) if reported else {}
-    return {name: max(0, count - less.get(name, 0)) for name, count in counts.items()}
 
 
 def _cpu_and_memory(total: Mapping[str, int]) -> tuple[int, int]:

@@ -68,6 +68,10 @@ class NodeTest(msgspec.Struct, frozen=True, gc=False):
         return matches_requirement(Requirement(key=self.key, operator=self.operator, values=list(self.values)), labels)
 
 
+#: A test that holds nowhere: what stands for an empty term.
+NOWHERE = NodeTest("", "In")
+
+
 class Reach(msgspec.Struct, frozen=True, gc=False):
     """Which nodes something can be used on: those whose labels satisfy all tests of some term."""
 
@@ -346,15 +350,11 @@ def _reach(selector: NodeSelector) -> Reach:
 
     As in kube-scheduler, which looks at labels alone here: field requirements hold everywhere, empty terms nowhere.
     """
-    terms = [term for term in selector.node_selector_terms if term.match_expressions or term.match_fields]
-    return Reach(
-        tuple(
-            [
-                tuple([NodeTest(r.key, r.operator, tuple(r.values or ())) for r in term.match_expressions or ()])
-                for term in terms
-            ]
-        )
-    )
+    terms = []
+    for term in selector.node_selector_terms:
+        tests = [NodeTest(r.key, r.operator, tuple(r.values or ())) for r in term.match_expressions or ()]
+        terms.append(tuple(tests) if tests or term.match_fields else (NOWHERE,))
+    return Reach(tuple(terms))
 
 
 def in_tree_of(source: Volume | VolumeSpec) -> InTreeSource | None:

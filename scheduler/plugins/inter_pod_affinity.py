@@ -24,6 +24,7 @@ from scheduler.state.pod_index import Question
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
+    from scheduler.framework.change import Change
     from scheduler.framework.cycle_state import CycleState
     from scheduler.framework.handle import Handle
     from scheduler.model import Pod
@@ -37,6 +38,8 @@ HOSTNAME = "kubernetes.io/hostname"
 FAST_PATH_GATE = "InterPodAffinityHostnameFastPath"
 _NODES = ClusterEvent.NODE_ADDED | ClusterEvent.NODE_LABELS
 _PODS = ClusterEvent.POD_REMOVED | ClusterEvent.POD_LABELS | ClusterEvent.POD_UPDATED | ClusterEvent.NAMESPACE_CHANGED
+_ASSIGNED = ClusterEvent.POD_ASSIGNED | ClusterEvent.POD_LABELS
+_GONE = ClusterEvent.POD_REMOVED | ClusterEvent.POD_LABELS
 NO_AFFINITY = Reason(
     "PodAffinityMismatch", "node(s) didn't match pod affinity rules", _NODES | _PODS | ClusterEvent.POD_ASSIGNED
 )
@@ -168,6 +171,25 @@ class InterPodAffinity(Plugin):
             return np.zeros_like(scores)
         return (100.0 * ((scores - lowest) / float(highest - lowest))).astype(np.int64)
 
+    def queueing_hint(self, event: ClusterEvent, change: Change, pod: Pod, reason: Reason) -> bool:
+        """Tell whether a pod came that is needed near, one went that was not stood, or a node got another domain."""
+        terms, cluster = pod.terms or NOTHING, self.handle.cluster
+        if event & _NODES:
+            node, former = cluster.nodes.get(change.node_name), change.former_node
+            if node is None or reason is EXISTING:
+                return node is not None
+            keys = [term.topology_key for term in (*terms.affinity, *terms.anti_affinity)]
+            return former is None or any(node.labels.get(key) != former.labels.get(key) for key in keys)
+        now, former_pod = cluster.pods.get(change.pod_uid), change.former_pod
+        if not event & (_ASSIGNED | _GONE) or (now is None and former_pod is None):
+            return True
+        near = self._near_of(pod)
+        if event & _GONE and former_pod is not None:
+            is_left = event is ClusterEvent.POD_REMOVED or (now is not None and now.labels != former_pod.labels)
+            if is_left and (any(_means(q, former_pod) for _, q in near.anti) or self._objects(former_pod, pod)):
+                return True
+        return now is not None and near.affinity is not None and _means(near.affinity, now)
+
     def is_settled(self, state: CycleState, pod: Pod, point: str) -> bool:
         """Tell whether the counts that matter for a pod are still the same."""
         near = self._near_of(pod)
@@ -208,6 +230,12 @@ class InterPodAffinity(Plugin):
         is_first = not is_any and near.affinity.means(pod.namespace, pod.labels)
         return has_keys if is_first else has_keys & is_near
 
+    def _objects(self, other: Pod, pod: Pod) -> bool:
+        """Tell whether a pod has something against another one."""
+        namespace = self.handle.cluster.objects.get(Namespace, "", pod.namespace)
+        labels = namespace.labels if namespace else {}
+        return any(t.matches(pod.namespace, pod.labels, labels) for t in (other.terms or NOTHING).anti_affinity)
+
     def _objections(self, pod: Pod) -> list[Carried]:
         return self._carried(("anti_affinity",), pod)
 
@@ -239,6 +267,10 @@ class InterPodAffinity(Plugin):
 
 
 _MOST_KEPT = 4096
+
+
+def _means(question: Question, pod: Pod) -> bool:
+    return question.means(pod.namespace, pod.labels)
 
 
 def _near(terms: PodTerms, namespaces: dict[str, Namespace]) -> Near:

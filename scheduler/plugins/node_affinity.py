@@ -17,7 +17,7 @@ from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import ClusterEvent, Code, PreFilterResult, Reason, Status
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model.api import NodeAffinity as Affinity
-from scheduler.state.node_selectors import NAME_FIELD, required_holds, selector_holds, term_holds
+from scheduler.state.node_selectors import NAME_FIELD, required_holds, selector_holds, term_error, term_holds
 
 if TYPE_CHECKING:
     from scheduler.framework.cycle_state import CycleState
@@ -43,9 +43,15 @@ class NodeAffinityArgs(ConfigurationModel):
     @classmethod
     def _check(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
         try:
-            msgspec.convert(value or {}, Affinity)
+            affinity = msgspec.convert(value or {}, Affinity)
         except msgspec.ValidationError as error:
             raise ValueError(f"is no nodeAffinity: {error}") from error
+        required = _required(affinity)
+        for term in required.node_selector_terms if required else ():
+            if error_text := term_error(term):
+                raise ValueError(f"a required term does not parse: {error_text}")
+        if error_text := preference_error(_preferred(affinity)):
+            raise ValueError(error_text)
         return value
 
 
@@ -58,6 +64,12 @@ def pinned_names(selector: NodeSelector) -> frozenset[str] | None:
             return None
         names |= set(pins[0]).intersection(*pins[1:])
     return frozenset(names) if selector.node_selector_terms else None
+
+
+def preference_error(terms: list[PreferredSchedulingTerm]) -> str:
+    """Return what is wrong with the first preferred term that does not parse; those without weight are not looked at."""
+    errors = [term_error(term.preference) for term in terms if term.weight]
+    return next((f"a preferred term does not parse: {error}" for error in errors if error), "")
 
 
 class NodeAffinity(Plugin):
@@ -95,7 +107,9 @@ class NodeAffinity(Plugin):
         return verdicts
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
-        """Leave pods that prefer nothing alone."""
+        """Leave pods that prefer nothing alone; a preference that does not parse ends the cycle, as in kube-scheduler."""
+        if error := preference_error(_preferred(pod.node_affinity)):
+            return Status.error(error)
         return None if (*_preferred(self._added), *_preferred(pod.node_affinity)) else Status.skip()
 
     def score_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:

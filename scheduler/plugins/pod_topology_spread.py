@@ -30,6 +30,7 @@ from scheduler.state.pod_index import Question
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
+    from scheduler.framework.change import Change
     from scheduler.framework.cycle_state import CycleState
     from scheduler.framework.handle import Handle
     from scheduler.model import Pod
@@ -40,16 +41,9 @@ NAME = "PodTopologySpread"
 HOSTNAME = "kubernetes.io/hostname"
 TAINT_GATE = "TaintTolerationComparisonOperators"
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
-CURES = (
-    ClusterEvent.NODE_ADDED
-    | ClusterEvent.NODE_REMOVED
-    | ClusterEvent.NODE_LABELS
-    | ClusterEvent.NODE_TAINTS
-    | ClusterEvent.POD_ASSIGNED
-    | ClusterEvent.POD_REMOVED
-    | ClusterEvent.POD_LABELS
-    | ClusterEvent.POD_UPDATED
-)
+_NODES = ClusterEvent.NODE_ADDED | ClusterEvent.NODE_REMOVED | ClusterEvent.NODE_LABELS | ClusterEvent.NODE_TAINTS
+_PODS = ClusterEvent.POD_ASSIGNED | ClusterEvent.POD_REMOVED | ClusterEvent.POD_LABELS
+CURES = _NODES | _PODS | ClusterEvent.POD_UPDATED
 TEXT = "node(s) didn't match pod topology spread constraints"
 SKEWED = Reason("TopologySpread", TEXT, CURES)
 NO_LABEL = Reason("TopologySpreadLabelMissing", f"{TEXT} (missing required label)", CURES)
@@ -197,6 +191,18 @@ class PodTopologySpread(Plugin):
         normal = np.full_like(scores, 100) if highest <= 0 else 100 * (highest + lowest - scores) // highest
         normal[is_ignored] = 0
         return normal
+
+    def queueing_hint(self, event: ClusterEvent, change: Change, pod: Pod, reason: Reason) -> bool:
+        """Tell whether a pod that counts came, went or changed its labels, or a node with the topology keys did."""
+        constraints, cluster = self._constraints(pod, HARD), self.handle.cluster
+        if event & _NODES:
+            labels = [n.labels for n in (cluster.nodes.get(change.node_name), change.former_node) if n is not None]
+            return any(all(c.topology_key in of_node for c in constraints) for of_node in labels)
+        pods = [p for p in (cluster.pods.get(change.pod_uid), change.former_pod) if p is not None]
+        if not event & _PODS or not pods:
+            return True
+        near = [other for other in pods if other.namespace == pod.namespace]
+        return any(selects(c.selector, other.labels) for c in constraints for other in near)
 
     def is_settled(self, state: CycleState, pod: Pod, point: str) -> bool:
         """Tell whether the counts that matter for a pod are still the same."""

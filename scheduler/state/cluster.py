@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.model import gang_key_of
 
+from .image_sizes import ImageSizes
 from .objects import Objects
 from .rows import Row
 from .snapshot import Snapshot
@@ -56,12 +57,14 @@ class ClusterState:
         self._rows: dict[str, Row] = {}
         self._dirty: set[str] = set()
         self._nodes_changed = False
+        self._images = ImageSizes()
         self._snapshot = Snapshot()
 
     def set_node(self, node: Node) -> Node | None:
         """Add or change a node; return the former object (the same one if nothing changed)."""
         former = self.nodes.get(node.name)
-        if former == node:
+        is_resized = self._images.replace(former, node)
+        if former == node and not is_resized:
             return former
         self.nodes[node.name] = node
         row = Row(node)
@@ -74,8 +77,10 @@ class ClusterState:
 
     def remove_node(self, name: str) -> bool:
         """Forget a node; its pods stay known, as the API server still has them."""
-        if self.nodes.pop(name, None) is None:
+        former = self.nodes.pop(name, None)
+        if former is None:
             return False
+        self._images.replace(former, None)
         del self._rows[name]
         self._touch(name)
         self._nodes_changed = True
@@ -189,6 +194,7 @@ class ClusterState:
                 for name in sorted(self._rows)
             ]
             snapshot.replace_rows(rows, nodes_changed=True)
+            snapshot.image_sizes = self._images.sizes.copy()
             self._nodes_changed = False
         else:
             for name in self._dirty:

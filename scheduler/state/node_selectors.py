@@ -1,11 +1,13 @@
 """Node selectors over all nodes at once: labels become columns of text, so a requirement is one comparison.
 
-For the plugins that hold pods, spreading and volumes to nodes by label.
+For the plugins that hold pods, spreading and volumes to nodes by label.  A term that does not parse holds nowhere, as in
+`k8s.io/component-helpers/scheduling/corev1/nodeaffinity`; `term_error` is for those who must not pass over that.
 """
 
 from __future__ import annotations
 
-from functools import reduce
+import re
+from functools import lru_cache, reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING
 
@@ -26,19 +28,55 @@ ABSENT = "\x01"
 MOST_COMPARED = 8
 
 
-def holds(requirement: Requirement, nodes: Nodes, *, is_field: bool = False) -> Bools:
-    """Tell where one requirement holds, on a label or on the node's name."""
+#: Label keys (an optional DNS subdomain before a slash) and values, as the API server takes them.
+_NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_PART = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_KEY = re.compile(rf"(?=[^/]{{1,253}}(/|$))({_PART}(\.{_PART})*/)?{_NAME}")
+_VALUE = re.compile(rf"({_NAME})?")
+_INTEGER = re.compile(r"[0-9]+")
+_LARGEST_INTEGER = 2**63 - 1
+
+
+def term_error(term: NodeSelectorTerm) -> str:
+    """Return what keeps a term from being parsed; the empty text if nothing does."""
+    for r in term.match_expressions or ():
+        if error := _label_error(r.key, r.operator, tuple(r.values or ())):
+            return error
+    for r in term.match_fields or ():
+        if r.operator not in ("In", "NotIn"):
+            return f'"{r.operator}" is no operator for fields; allowed: In, NotIn'
+        if len(r.values or ()) != 1:
+            return f"{r.operator} on a field takes one value"
+    return ""
+
+
+@lru_cache(maxsize=4096)
+def _label_error(key: str, operator: str, values: tuple[str, ...]) -> str:
+    """Return what `labels.NewRequirement` has against a requirement; even bounds must be label values: -3 is none."""
+    error = ""
+    if not _KEY.fullmatch(key):
+        error = f"{key!r} is no label key"
+    elif wrong := [value for value in values if not _VALUE.fullmatch(value)]:
+        error = f"{wrong[0]!r} is no label value"
+    elif operator in ("In", "NotIn"):
+        error = "" if values else f"{operator} on {key} takes values"
+    elif operator in ("Exists", "DoesNotExist"):
+        error = f"{operator} on {key} takes no values" if values else ""
+    elif operator not in ("Gt", "Lt"):
+        error = f'"{operator}" is no operator for labels'
+    elif len(values) != 1 or not _INTEGER.fullmatch(values[0]) or int(values[0]) > _LARGEST_INTEGER:
+        error = f"{operator} on {key} takes one integer"
+    return error
+
+
+def holds(requirement: Requirement, nodes: Nodes) -> Bools:
+    """Tell where one requirement on labels holds."""
     key, operator, values = requirement.key, requirement.operator, requirement.values or []
-
-    def at(node: Node) -> bool:
-        return matches_requirement(requirement, {NAME_FIELD: node.name} if is_field else node.labels)
-
     if operator not in ("In", "NotIn", "Exists", "DoesNotExist") or len(values) > MOST_COMPARED:
-        return nodes.column(("requirement", is_field, key, operator, tuple(values)), at)
-    if is_field:
-        texts = nodes.column("name", _name, np.str_) if key == NAME_FIELD else np.full(len(nodes), ABSENT)
-    else:
-        texts = nodes.column(("label", key), lambda node: node.labels.get(key, ABSENT), np.str_)
+        return nodes.column(
+            ("requirement", key, operator, tuple(values)), lambda node: matches_requirement(requirement, node.labels)
+        )
+    texts = nodes.column(("label", key), lambda node: node.labels.get(key, ABSENT), np.str_)
     if operator in ("Exists", "DoesNotExist"):
         is_there: Bools = texts != ABSENT
         return is_there if operator == "Exists" else ~is_there
@@ -48,10 +86,19 @@ def holds(requirement: Requirement, nodes: Nodes, *, is_field: bool = False) -> 
     return is_in if operator == "In" else ~is_in
 
 
+def field_holds(requirement: Requirement, nodes: Nodes) -> Bools:
+    """Tell where one requirement on a field holds: In or NotIn with one value; all fields but the name are empty."""
+    texts = nodes.column("name", _name, np.str_) if requirement.key == NAME_FIELD else np.full(len(nodes), "")
+    is_equal: Bools = texts == (requirement.values or [""])[0]
+    return is_equal if requirement.operator == "In" else ~is_equal
+
+
 def term_holds(term: NodeSelectorTerm, nodes: Nodes) -> Bools:
-    """Tell where all requirements of a term hold; an empty term holds nowhere."""
-    masks = [holds(r, nodes) for r in term.match_expressions or ()]
-    masks += [holds(r, nodes, is_field=True) for r in term.match_fields or ()]
+    """Tell where all requirements of a term hold; an empty term, and one that does not parse, holds nowhere."""
+    masks: list[Bools] = []
+    if not term_error(term):
+        masks += [holds(r, nodes) for r in term.match_expressions or ()]
+        masks += [field_holds(r, nodes) for r in term.match_fields or ()]
     return reduce(and_, masks) if masks else np.zeros(len(nodes), dtype=np.bool_)
 
 

@@ -126,6 +126,8 @@ class Snapshot:
         self.node_generation = 0
         self.all_rows: list[Row] = []
         self.row_of: dict[str, int] = {}
+        #: Image name to bytes, of all images that some node has: how large each counts, wherever it is.
+        self.image_sizes: dict[str, int] = {}
         #: By kind, resource and priority: columns that change with pods, and those that change with nodes only.
         self._columns: dict[tuple[str, str, int], Ints] = {}
         self._fixed: dict[tuple[str, str, int], Ints] = {}

@@ -109,7 +109,7 @@ def test_commands_that_are_named_can_be_called(page: str) -> None:
 
 def test_a_call_that_is_wrong_is_noticed() -> None:
     """The check above sees a subcommand and an option that do not exist."""
-    assert unknown_parts("ai-scheduler explain pod") == ["explain"]
+    assert unknown_parts("ai-scheduler describe pod") == ["describe"]
     assert unknown_parts("ai-scheduler simulate . --nonsense --config=x") == ["--nonsense"]
     assert list(commands("`ai-scheduler  run\n--config X`")) == ["ai-scheduler run --config X"]
 

@@ -36,7 +36,12 @@ def path(cls: Any) -> str:
     return f"{p.HERE}:{cls.__name__}"
 
 
-KUBE_FILTERS = ["NodeName", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit"]
+#: The order of kube-scheduler 1.37, where DynamicResources stands before the last.
+KUBE_FILTERS = [
+    "NodeName", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit",
+    "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread", "InterPodAffinity",
+    "NodeDeclaredFeatures",
+]  # fmt: skip
 
 
 def test_defaults_are_those_of_kube_scheduler():
@@ -44,8 +49,8 @@ def test_defaults_are_those_of_kube_scheduler():
     profile = resolved()
     assert names(profile, "filter") == KUBE_FILTERS
     assert weights(profile) == {
-        "TaintToleration": 3, "NodeAffinity": 2, "NodeResourcesFit": 1, "NodeResourcesBalancedAllocation": 1,
-        "ImageLocality": 1,
+        "TaintToleration": 3, "NodeAffinity": 2, "NodeResourcesFit": 1, "VolumeBinding": 1, "PodTopologySpread": 2,
+        "InterPodAffinity": 2, "NodeResourcesBalancedAllocation": 1, "ImageLocality": 1,
     }  # fmt: skip
     assert names(profile, "post_filter") == ["DefaultPreemption"]
     assert names(profile, "pod_group_post_filter") == ["GangPreemption"]

@@ -93,12 +93,10 @@ def test_waits_that_wonder_are_events_at_group_and_pod():
 
 
 def test_constraints_that_nobody_looks_at_are_said_once():
-    """A pod with hard constraints of unknown kinds is placed with a warning at it."""
-    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}
-    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
-    world = World(nodes(1), a_pod("web").patch_spec(affinity=affinity, volumes=[volume]), a_pod("plain")).wait(60)
+    """A pod with resource claims is placed with a warning at it."""
+    claims = [{"name": "gpu", "resourceClaimName": "gpu"}]
+    world = World(nodes(1), a_pod("web").patch_spec(resourceClaims=claims), a_pod("plain")).wait(60)
     [event] = world.events("ConstraintsNotChecked")
     assert event.regarding.name == "web"
-    assert "spec.affinity.podAntiAffinity, spec.volumes (claims)" in event.note
+    assert "spec.resourceClaims" in event.note
     assert set(world.placed) == {"web", "plain"}

@@ -136,11 +136,26 @@ def test_an_infeasible_resize_leaves_the_spec_out() -> None:
     )
 
 
-def test_pod_level_status_counts_less_its_overhead() -> None:
-    """A pod-level status includes the overhead, which is added once."""
+def test_pod_level_status_counts_with_the_overhead_on_top() -> None:
+    """The largest of spec, allocated and actual pod-level requests counts, and the overhead is added whatever they include."""
     pod = a_pod().cpu("1").pod_level(cpu="2").overhead(cpu="250m").on("n")
     pod.patch_status(allocatedResources={"cpu": "4250m"}, resources={"requests": {"cpu": "3250m"}})
-    assert pod.build().requests == {"cpu": 4250}
+    assert pod.build().requests == {"cpu": 4500}
+
+
+def test_pod_level_status_counts_only_once_it_tells_what_is_in_force() -> None:
+    """Without `status.resources` what the kubelet has allocated to the pod as a whole is not looked at."""
+    pod = a_pod().cpu("1").pod_level(cpu="2").on("n").patch_status(allocatedResources={"cpu": "3"})
+    assert pod.build().requests == {"cpu": 2000}
+    told = a_pod().cpu("1").pod_level(cpu="2").on("n").patch_status(allocatedResources={"cpu": "3"}, resources={})
+    assert told.build().requests == {"cpu": 3000}
+
+
+def test_an_infeasible_resize_leaves_the_pod_level_spec_out() -> None:
+    """Then the larger of what is allocated and what is in force counts, and a resource that neither tells falls to the sum."""
+    pod = a_pod().cpu("1").pod_level(cpu="8", memory="8Gi").on("n").condition("PodResizePending", reason="Infeasible")
+    pod.patch_status(allocatedResources={"cpu": "2"}, resources={"requests": {"cpu": "1"}})
+    assert pod.build().requests == {"cpu": 2000}
 
 
 def test_a_status_that_agrees_changes_nothing() -> None:

@@ -202,6 +202,15 @@ def test_zones_move_to_the_label_of_the_driver(
     assert moved.reach == expected
 
 
+def test_an_empty_term_gets_the_zone_too() -> None:
+    """It matched nothing before; so does csi-translation-lib."""
+    terms = {"required": {"nodeSelectorTerms": [{}]}}
+    moved = migrated(
+        volume("v", meta={"labels": {ZONE: "a"}}, awsElasticBlockStore={"volumeID": "v"}, nodeAffinity=terms)
+    )
+    assert moved.reach == Reach(((NodeTest(EBS_ZONE, "In", ("a",)),),))
+
+
 def test_volumes_of_drivers_stay_as_they_are() -> None:
     """There is nothing to translate."""
     plain = volume("v", csi={"driver": "csi.test", "volumeHandle": "h"})

@@ -131,11 +131,33 @@ ZONES = [a_node("a").label("zone", "a").label("gen", "7"), a_node("b").label("zo
         (a_pod().require(term(fields=[("metadata.name", "NotIn", ["c"])])), "ab"),
         (a_pod().require(term(("zone", "Exists"), fields=[("metadata.name", "In", ["c"])])), ""),
         (a_pod().require(term(("zone", "Like", ["a"]))), ""),
+        (a_pod().require(term(("zone", "NotIn", []))), ""),
+        (a_pod().require(term(("zone", "Exists", ["a"]))), ""),
+        (a_pod().require(term(("gen", "Lt", ["1.5"]), ("zone", "Exists"))), ""),
+        (a_pod().require(term(("gen", "Lt", ["1.5"])), term(("zone", "Exists"))), "ab"),
+        (a_pod().require(term(("gen", "Gt", ["-3"]))), ""),
+        (a_pod().require(term(("gen", "Gt", ["007"]))), ""),
+        (a_pod().require(term(("gen", "Gt", ["006"]))), "a"),
+        (a_pod().require(term(("gen", "Lt", ["9223372036854775808"]))), ""),
+        (a_pod().require(term(("none", "NotIn", ["a b"]))), ""),
+        (a_pod().require(term(("none", "NotIn", ["a" * 64]))), ""),
+        (a_pod().require(term(("none", "NotIn", ["a" * 63]))), "abc"),
+        (a_pod().require(term(("a/b/c", "DoesNotExist"))), ""),
+        (a_pod().require(term(("Upper.case/c", "DoesNotExist"))), ""),
+        (a_pod().require(term(("example.com/", "DoesNotExist"))), ""),
+        (a_pod().require(term(("example.com/C_c.c", "DoesNotExist"))), "abc"),
+        (a_pod().require(term(("a" * 254 + "/c", "DoesNotExist"))), ""),
+        (a_pod().require(term((".".join(["a" * 63] * 3) + "/c", "DoesNotExist"))), "abc"),
+        (a_pod().require(term(fields=[("metadata.name", "In", ["a", "b"])])), ""),
+        (a_pod().require(term(fields=[("metadata.name", "Exists")])), ""),
+        (a_pod().require(term(fields=[("metadata.namespace", "In", [""])])), "abc"),
+        (a_pod().require(term(fields=[("metadata.namespace", "NotIn", [""])])), ""),
+        (a_pod().select("a b", "c d"), ""),
         (a_pod().select("zone", "a").require(term(("zone", "In", ["b"]))), ""),
     ],
 )
 def test_required_affinity(pod: Any, fitting: str) -> None:
-    """The selector and one of the terms must hold; evictions cannot help."""
+    """The selector and one of the terms must hold, and a term that does not parse never does; evictions cannot help."""
     expected = {name: (NEVER, [AFFINITY_TEXT]) for name in "abc" if name not in fitting}
     assert refusals(make(NodeAffinity), pod, ZONES) == expected
 
@@ -199,6 +221,23 @@ def test_added_affinity_must_make_sense() -> None:
     """Nonsense is refused where the configuration is read."""
     with pytest.raises(ValidationError, match="is no nodeAffinity"):
         make(NodeAffinity, {"addedAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": 7}})
+
+
+@pytest.mark.parametrize("bound", ["abc", "1.5", "", "-3"])
+def test_a_preference_that_does_not_parse_ends_the_cycle(bound: str) -> None:
+    """PreScore fails, as in kube-scheduler, unless the term has no weight; the configuration must not have one either."""
+    bad = term(("gen", "Gt", [bound]))
+    nodes = snapshot_of(ZONES).nodes
+    pod = a_pod().prefer(1, term(("zone", "Exists"))).prefer(1, bad).build()
+    answer = make(NodeAffinity).pre_score(CycleState(), pod, nodes)
+    assert (answer.code, "Gt on gen takes" in answer.message or "no label value" in answer.message) == (Code.ERROR, True)
+    assert make(NodeAffinity).pre_score(CycleState(), a_pod().prefer(0, bad).build(), nodes) is None
+    for added in (
+        {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": bad}]},
+        {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term(("zone", "Exists")), bad]}},
+    ):
+        with pytest.raises(ValidationError, match="does not parse"):
+            make(NodeAffinity, {"addedAffinity": added})
 
 
 def test_preferred_affinity_adds_weights() -> None:

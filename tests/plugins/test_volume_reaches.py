@@ -15,7 +15,7 @@ from tests.builders import a_node, snapshot_of
 KEYS, VALUES = ("zone", "disk"), ("a", "b", "7", "12")
 
 
-def tests(kind: Any) -> Any:
+def drawn_tests(kind: Any) -> Any:
     """Draw tests of a term or a selector."""
     operators = ("In", "NotIn", "Exists", "DoesNotExist") + (("Gt", "Lt") if kind is NodeTest else ())
     values = st.lists(st.sampled_from(VALUES), min_size=1, max_size=2).map(tuple)
@@ -24,10 +24,10 @@ def tests(kind: Any) -> Any:
 
 
 nodes = st.lists(st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES)), min_size=1, max_size=6)
-reaches = st.lists(tests(NodeTest), max_size=3).map(lambda terms: Reach(tuple(terms)))
+reaches = st.lists(drawn_tests(NodeTest), max_size=3).map(lambda terms: Reach(tuple(terms)))
 
 
-@given(labels=nodes, reach=reaches, selector=tests(LabelTest))
+@given(labels=nodes, reach=reaches, selector=drawn_tests(LabelTest))
 def test_rows_are_those_that_satisfy_the_condition(
     labels: list[dict[str, str]], reach: Reach, selector: tuple[LabelTest, ...]
 ) -> None:

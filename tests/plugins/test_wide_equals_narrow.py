@@ -143,6 +143,15 @@ def holds(labels: dict[str, str], key: str, operator: str, values: list[str]) ->
     return int(labels[key]) > int(values[0]) if operator == "Gt" else int(labels[key]) < int(values[0])
 
 
+def parses(operator: str, values: list[str]) -> bool:
+    """State which requirements the API's parser takes; a value of a label does not begin with a dash."""
+    if "-3" in values:
+        return False
+    if operator in ("Gt", "Lt"):
+        return len(values) == 1 and values[0].isdigit()
+    return bool(values) is (operator in ("In", "NotIn"))
+
+
 def node_affinity(pod: Pod, node: NodeView) -> Code:
     """State the rule of NodeAffinity."""
     fits = all(node.labels.get(key) == value for key, value in pod.node_selector.items())
@@ -150,6 +159,8 @@ def node_affinity(pod: Pod, node: NodeView) -> Code:
     if required:
         any_term = False
         for term in required.node_selector_terms:
+            if not all(parses(e.operator, e.values or []) for e in term.match_expressions or ()):
+                continue
             lines = [(node.labels, e) for e in term.match_expressions or ()]
             lines += [({"metadata.name": node.name}, e) for e in term.match_fields or ()]
             all_lines = [holds(labels, e.key, e.operator, e.values or []) for labels, e in lines]

@@ -12,7 +12,6 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 from pydantic import Field
 
 from scheduler.config import ConfigurationModel
@@ -35,8 +34,6 @@ _OFFSET = 2**31
 _CURES = ClusterEvent.POD_REMOVED | ClusterEvent.POD_ASSIGNED | ClusterEvent.NODE_ANY
 _NO_VICTIMS = Status.unresolvable(Reason("NoVictims", "No preemption victims found for incoming pod", _CURES))
 _NOT_HELPFUL = "Preemption is not helpful for scheduling"
-#: A node that the pod does not fit on even without every less important pod; the Handle does not tell why.
-_STILL_REFUSED = Status(Code.UNSCHEDULABLE)
 
 
 class DefaultPreemptionArgs(ConfigurationModel):
@@ -88,8 +85,7 @@ class DefaultPreemption(Plugin):
         if text:
             return _no(f"preemption: {text}")
         candidates, refused = self._try(state, pod, failure.resolvable_rows(), self.handle.now())
-        told = [failure.statuses[row] if s is _STILL_REFUSED and failure.statuses else s for row, s in refused]
-        found = conclusion(pod, total, candidates, [s for s in told if s is not None], self.handle.now())
+        found = conclusion(pod, total, candidates, [status for _, status in refused], self.handle.now())
         if isinstance(found, Status) and found.code is Code.ERROR:  # it ends the message, not the attempt
             return Status.unschedulable(*found.reasons)
         return found
@@ -121,8 +117,7 @@ class DefaultPreemption(Plugin):
         is_any_kind = False
 
         def look(row: int) -> Status | None:
-            nodes = self.handle.snapshot.nodes.select(np.array([row]))
-            return None if self.handle.passes(state, pod, nodes)[0] else _STILL_REFUSED
+            return self.handle.verdict(state, pod, row)
 
         for row, outcome in dry_runs(self.handle, pod, turned, look, now, protect_gangs=self.args.protect_gangs):
             if isinstance(outcome, Status):
