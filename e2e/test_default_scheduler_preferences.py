@@ -8,6 +8,7 @@ from typing import Any
 
 from e2e.objects import DefaultWorld
 from e2e.test_default_scheduler import HOSTNAME, ROLE, ZONE, spread
+from e2e.waiting import wait_until
 
 EVERYTHING = {"operator": "Exists"}
 
@@ -45,10 +46,11 @@ def test_pod_keeps_away_whom_it_cannot_stand(default_world: DefaultWorld) -> Non
 def test_replicas_with_anti_affinity_get_a_node_each(default_world: DefaultWorld) -> None:
     """Of four replicas that cannot stand each other, three get the three nodes and the fourth says why it waits."""
     nodes = default_world.nodes(3)
-    default_world.controller("replicasets", "apart", 3, affinity=beside("podAntiAffinity", "apart", HOSTNAME))
-    assert sorted(default_world.wait_pods(3, app="apart")) == sorted(nodes)
-    default_world.pod("fourth", labels={"app": "apart"}, affinity=beside("podAntiAffinity", "apart", HOSTNAME))
-    assert "3 node(s) didn't match pod anti-affinity rules" in default_world.wait_refused("fourth")
+    default_world.controller("replicasets", "apart", 4, affinity=beside("podAntiAffinity", "apart", HOSTNAME))
+    found = wait_until(lambda: placed if len(placed := default_world.placed()) == 3 else None, what="three replicas")
+    assert sorted(found.values()) == sorted(nodes)
+    [fourth] = (p["metadata"]["name"] for p in default_world.pods(app="apart") if p["metadata"]["name"] not in found)
+    assert "3 node(s) didn't match pod anti-affinity rules" in default_world.wait_refused(fourth)
 
 
 def test_preferred_anti_affinity_avoids_a_node(default_world: DefaultWorld) -> None:
@@ -85,8 +87,10 @@ def test_spread_that_is_only_wished_for_prefers_the_other_node(default_world: De
     """A pod with ScheduleAnyway avoids the node that has four of its kind."""
     crowded, other = default_world.node("crowded", cpu="64"), default_world.node("other")
     fill(default_world, other)
-    default_world.controller("replicasets", "crowd", 4, nodeSelector={HOSTNAME: crowded})
-    default_world.wait_pods(4, app="crowd")
+    names = [f"crowd-{i}" for i in range(4)]
+    for name in names:
+        default_world.pod(name, labels={"app": "crowd"}, nodeSelector={HOSTNAME: crowded})
+    default_world.wait_placed(*names)
     wish = spread("crowd", HOSTNAME, "ScheduleAnyway")
     default_world.pod("one", labels={"app": "crowd"}, topologySpreadConstraints=wish)
     assert default_world.wait_placed("one")["one"] == other

@@ -19,6 +19,7 @@ from scheduler.model import Gang, Node, Pod, gang_from_api, node_from_api, pod_f
 from scheduler.model.api import ApiNode, ApiPod, ApiPodGroup
 from scheduler.model.gang import COSCHEDULING_LABEL, GROUP_LABEL, PREFIX
 from scheduler.state.rows import Row
+from scheduler.state.image_sizes import ImageSizes
 from scheduler.state.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -432,6 +433,10 @@ def snapshot_of(nodes: Iterable[NodeBuilder | Node], pods: Iterable[PodBuilder |
         rows[pod.node_name].add(pod)
     snapshot = Snapshot()
     snapshot.replace_rows(list(rows.values()), nodes_changed=True)
+    images = ImageSizes()
+    for node in built:
+        images.replace(None, node)
+    snapshot.image_sizes = images.sizes
     return snapshot
 
 

@@ -91,17 +91,20 @@ def migrated(volume: PersistentVolume) -> PersistentVolume:
 
 
 def _translated(volume: PersistentVolume, zone_key: str) -> Reach | None:
-    """Return the reach of a volume in the driver's label; the zone label stands in where the affinity names none."""
+    """Return the reach of a volume in the driver's label; the zone label stands in where the affinity names none.
+
+    Labels of which no test names a value keep their names, as in csi-translation-lib.
+    """
     terms = volume.reach.terms if volume.reach is not None else ()
-    has = {test.key for term in terms for test in term}
+    tests = [test for term in terms for test in term]
+    has, has_values = {test.key for test in tests}, {test.key for test in tests if test.values}
     if _ZONE in has or (_OLD_ZONE not in has and (_ZONE in volume.labels or _OLD_ZONE not in volume.labels)):
-        zone, renamed = _ZONE, {_ZONE: zone_key}
+        zone, names = _ZONE, {_ZONE: zone_key}
     else:
-        zone, renamed = _OLD_ZONE, {_OLD_ZONE: zone_key, _OLD_REGION: _REGION}
-    is_named = any(test.key == zone and test.values for term in terms for test in term)
-    if not is_named:
-        renamed.pop(zone)
-    reach = tuple([tuple([_renamed(test, renamed) for test in term]) for term in terms])
+        zone, names = _OLD_ZONE, {_OLD_ZONE: zone_key, _OLD_REGION: _REGION}
+    is_named = zone in has_values
+    names = {old: new for old, new in names.items() if old in has_values}
+    reach = tuple([tuple([_renamed(test, names) for test in term]) for term in terms])
     named = sorted({z.strip() for z in volume.labels.get(zone, "").split(ZONE_DELIMITER)} - {""})
     if not is_named and named:
         extra = NodeTest(zone_key, "In", tuple(named))
@@ -111,9 +114,7 @@ def _translated(volume: PersistentVolume, zone_key: str) -> Reach | None:
 
 def _renamed(test: NodeTest, names: dict[str, str]) -> NodeTest:
     """Return a test with its label renamed."""
-    if test.key not in names:
-        return test
-    return NodeTest(names[test.key], test.operator, test.values)
+    return NodeTest(names.get(test.key, test.key), test.operator, test.values)
 
 
 def _gce_place(zones: str) -> str:

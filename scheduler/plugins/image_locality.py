@@ -1,7 +1,7 @@
 """ImageLocality prefers nodes that hold the pod's images already, the more so the larger and the wider spread they are.
 
 At Score, for all containers and image volumes.  An image counts with its size times the share of all nodes that have it,
-so that one node with a rare image does not draw every pod.
+so that one node with a rare image does not draw every pod; it has one size, whatever single nodes tell (`ImageSizes`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from scheduler.framework.plugin import Plugin
 
 if TYPE_CHECKING:
     from scheduler.framework.cycle_state import CycleState
-    from scheduler.model import Node, Pod
+    from scheduler.model import Pod
     from scheduler.state.snapshot import Ints, Nodes
 
 NAME = "ImageLocality"
@@ -43,22 +43,20 @@ class ImageLocality(Plugin):
     READS_SHAPE_ONLY: ClassVar[bool] = True
 
     def score_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
-        """Return the scaled sum of each node's images."""
+        """Return the scaled sum of each node's images; nothing is looked at for images that no node has."""
         total = np.zeros(len(nodes), dtype=np.int64)
-        if not pod.images:
+        sizes = nodes.snapshot.image_sizes
+        held = [name for name in map(full_name, pod.images) if name in sizes]
+        if not held:
             return total
-        for image in pod.images:
-            total += _worth(full_name(image), nodes)
+        for image in held:
+            total += _worth(image, sizes[image], nodes)
         return scale(total, len(pod.images))
 
 
-def _worth(image: str, nodes: Nodes) -> Ints:
-    """Return an image's size on each node times the share of all nodes that have it."""
-
-    def size(node: Node) -> int:
-        return node.images.get(image, 0)
-
-    everywhere = nodes.snapshot.nodes.column((NAME, image), size, np.int64)
-    share = np.count_nonzero(everywhere) / max(1, len(everywhere))
-    here = nodes.column((NAME, image), size, np.int64)
-    return (here * share).astype(np.int64)
+def _worth(image: str, size_bytes: int, nodes: Nodes) -> Ints:
+    """Return, where an image is, its size times the share of all nodes that have it."""
+    everywhere = nodes.snapshot.nodes.column((NAME, image), lambda node: image in node.images)
+    share = np.count_nonzero(everywhere) / len(everywhere)
+    worth: Ints = nodes.at(everywhere) * int(size_bytes * share)
+    return worth

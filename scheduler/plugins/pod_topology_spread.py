@@ -30,6 +30,8 @@ from scheduler.state.pod_index import Question
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
+    import numpy.typing as npt
+
     from scheduler.framework.change import Change
     from scheduler.framework.cycle_state import CycleState
     from scheduler.framework.handle import Handle
@@ -77,7 +79,7 @@ class Scoring:
     #: Which feasible nodes lack a topology key and are not scored, shape (feasible,).
     is_ignored: Bools
     #: By constraint: the matching pods of each row's domain (of the row itself for hostname), shape (rows,).
-    counts: tuple[Ints, ...]
+    counts: tuple[npt.NDArray[Any], ...]
     weights: tuple[float, ...]
     stamp: tuple[Any, ...]
 
@@ -121,18 +123,21 @@ class PodTopologySpread(Plugin):
         eligible = self._eligible(pod, constraints, snapshot, has_all_keys=True)
         for constraint, counted in zip(constraints, eligible, strict=True):
             domains = snapshot.domains(constraint.topology_key)
-            is_there = nodes.at(domains.is_there)
-            verdicts.reject(passing & ~is_there, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, NO_LABEL)
-            passing = passing & is_there
+            if not domains.is_everywhere:
+                is_there = nodes.at(domains.is_there)
+                verdicts.reject(passing & ~is_there, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, NO_LABEL)
+                passing = passing & is_there
             matching = self._matching(pod, constraint, snapshot)
-            near = domains.sums(matching if counted is None else matching * counted)
-            lowest, number = domains.lowest(near, counted)
+            totals = domains.totals(matching if counted is None else matching * counted)
+            lowest, number = domains.lowest(totals, counted)
             if number < constraint.min_domains:
                 lowest = 0
             own = int(selects(constraint.selector, pod.labels))
-            skewed = nodes.at(near) > constraint.max_skew - own + lowest
-            verdicts.reject(passing & skewed, Code.UNSCHEDULABLE, SKEWED)
-            passing = passing & ~skewed
+            is_skewed = totals > constraint.max_skew - own + lowest
+            if is_skewed.any():
+                skewed = nodes.at(domains.at_rows(is_skewed))
+                verdicts.reject(passing & skewed, Code.UNSCHEDULABLE, SKEWED)
+                passing = passing & ~skewed
         return verdicts
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
@@ -156,10 +161,11 @@ class PodTopologySpread(Plugin):
                 counts.append(matching)
                 size = len(nodes) - int(np.count_nonzero(is_ignored))
             else:
-                numbers = snapshot.domains(constraint.topology_key).with_absent()
+                numbers = snapshot.domains(constraint.topology_key).with_absent
                 totals = np.bincount(numbers, weights=matching if counted is None else matching * counted)
-                counts.append(totals.astype(np.int64)[numbers])
-                size = int(np.count_nonzero(np.bincount(nodes.at(numbers)[~is_ignored])))
+                counts.append(totals[numbers])
+                scored = nodes.at(numbers)[~is_ignored] if is_ignored.any() else nodes.at(numbers)
+                size = int(np.count_nonzero(np.bincount(scored)))
             weights.append(math.log(size + 2))
         stamp = self._stamp(pod, constraints)
         state.write((NAME, "score"), Scoring(constraints, is_ignored, tuple(counts), tuple(weights), stamp))
@@ -172,9 +178,14 @@ class PodTopologySpread(Plugin):
         total = np.zeros(len(nodes), dtype=np.float64)
         is_missing = np.zeros(len(nodes), dtype=np.bool_)
         for constraint, counts, weight in zip(scoring.constraints, scoring.counts, scoring.weights, strict=True):
-            is_there = nodes.at(snapshot.domains(constraint.topology_key).is_there)
-            total += np.where(is_there, nodes.at(counts) * weight + (constraint.max_skew - 1), 0.0)
-            is_missing |= ~is_there
+            domains = snapshot.domains(constraint.topology_key)
+            part = nodes.at(counts) * weight
+            part += constraint.max_skew - 1
+            if not domains.is_everywhere:
+                is_there = nodes.at(domains.is_there)
+                part *= is_there
+                is_missing |= ~is_there
+            total += part
         if pod.spreads or not self._is_system:
             total[is_missing] = 0.0
         whole = np.floor(total)
@@ -184,12 +195,14 @@ class PodTopologySpread(Plugin):
     def normalize(self, state: CycleState, pod: Pod, scores: Ints) -> Ints:
         """Return 100 for the fewest pods, less for more; 0 for nodes that are not scored."""
         is_ignored = state.read((NAME, "score")).is_ignored
-        scored = scores[~is_ignored]
+        is_any_ignored = bool(is_ignored.any())
+        scored = scores[~is_ignored] if is_any_ignored else scores
         if not len(scored):
             return np.zeros_like(scores)
         lowest, highest = int(scored.min()), int(scored.max(initial=0))
         normal = np.full_like(scores, 100) if highest <= 0 else 100 * (highest + lowest - scores) // highest
-        normal[is_ignored] = 0
+        if is_any_ignored:
+            normal[is_ignored] = 0
         return normal
 
     def queueing_hint(self, event: ClusterEvent, change: Change, pod: Pod, reason: Reason) -> bool:
@@ -254,8 +267,9 @@ class PodTopologySpread(Plugin):
         base: Bools | None = None
         if has_all_keys:
             for constraint in constraints:
-                is_there = snapshot.domains(constraint.topology_key).is_there
-                base = is_there if base is None else base & is_there
+                domains = snapshot.domains(constraint.topology_key)
+                if not domains.is_everywhere:
+                    base = domains.is_there if base is None else base & domains.is_there
         found: list[Bools | None] = []
         for constraint in constraints:
             mask = base

@@ -5,7 +5,7 @@ For plugins that look at what stands in the same zone, rack or host.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Domains:
     """The values of one node label over all rows of a snapshot; they never change."""
 
-    __slots__ = ("is_there", "is_unique", "numbers", "of_rows")
+    __slots__ = ("is_everywhere", "is_there", "is_unique", "numbers", "of_rows", "with_absent")
 
     def __init__(self, nodes: Iterable[Node], key: str) -> None:
         """Number the values in the order of appearance."""
@@ -33,39 +33,45 @@ class Domains:
         self.of_rows: Ints = np.array([self._number(node.labels.get(key)) for node in nodes], dtype=np.int64)
         #: Which rows have the label, shape (rows,).
         self.is_there: Bools = self.of_rows > 0
+        #: All rows have the label.
+        self.is_everywhere = bool(self.is_there.all())
         #: No two rows have the same value.
         self.is_unique = len(self.numbers) == int(np.count_nonzero(self.is_there))
+        #: As `of_rows`, but rows without the label form a domain, with those whose value is empty.
+        self.with_absent: Ints = np.where(self.is_there, self.of_rows, self.numbers.get("", len(self.numbers) + 1))
 
     def _number(self, value: str | None) -> int:
         return 0 if value is None else self.numbers.setdefault(value, len(self.numbers) + 1)
 
-    def sums(self, counts: Ints) -> Ints:
-        """Return, for each row, the sum of counts over the rows with the same value; 0 for rows without the label."""
+    def totals(self, counts: Ints) -> Ints:
+        """Return the sums of counts over the domains, by number; over rows themselves where every value is unique."""
         if self.is_unique:
-            return counts * self.is_there
+            return counts if self.is_everywhere else counts * self.is_there
         totals = np.bincount(self.of_rows, weights=counts).astype(np.int64)
         totals[:1] = 0
-        summed: Ints = totals[self.of_rows]
-        return summed
+        return totals
 
-    def lowest(self, sums: Ints, among: Bools | None) -> tuple[int, int]:
-        """Return the lowest of the sums over the domains with a row among some, and how many such domains there are.
+    def at_rows(self, by_domain: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return, for each row, what `totals`, or something made from it, says of its domain."""
+        return by_domain if self.is_unique else by_domain[self.of_rows]
+
+    def sums(self, counts: Ints) -> Ints:
+        """Return, for each row, the sum of counts over the rows with the same value; 0 for rows without the label."""
+        return self.at_rows(self.totals(counts))
+
+    def lowest(self, totals: Ints, among: Bools | None) -> tuple[int, int]:
+        """Return the lowest of the totals over the domains with a row among some, and how many such domains there are.
 
         The lowest of none is 0.
         """
+        if among is None and (self.is_everywhere or not self.is_unique):
+            known = totals if self.is_unique else totals[1:]
+            return (int(known.min()) if len(known) else 0), len(known)
         mask = self.is_there if among is None else self.is_there & among
-        if self.is_unique:
-            number = int(np.count_nonzero(mask))
-        elif among is None:
-            number = len(self.numbers)
-        else:
-            number = int(np.count_nonzero(np.bincount(self.of_rows[mask])))
-        return (int(np.min(sums, where=mask, initial=_HIGHEST)) if number else 0), number
-
-    def with_absent(self) -> Ints:
-        """Return the numbers of rows where those without the label form a domain, with those whose value is empty."""
-        absent = self.numbers.get("", len(self.numbers) + 1)
-        return np.where(self.is_there, self.of_rows, absent)
+        if not self.is_unique:
+            mask = np.bincount(self.of_rows, weights=mask, minlength=len(totals)) > 0
+        number = int(np.count_nonzero(mask))
+        return (int(np.min(totals, where=mask, initial=_HIGHEST)) if number else 0), number
 
 
 _HIGHEST = 2**62

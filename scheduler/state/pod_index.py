@@ -97,6 +97,8 @@ class PodIndex:
         #: The slot of each row, shape (rows,).
         self.slots: Counts = np.zeros(0, dtype=np.int64)
         self.capacity = 0
+        #: Slots are row numbers.
+        self._is_in_order = True
         self._slot_of: dict[str, int] = {}
         self._free: list[int] = []
         #: Label keys that selectors have named, in the order in which they came.
@@ -167,7 +169,7 @@ class PodIndex:
 
     def by_rows(self, column: Counts) -> Counts:
         """Return a column over slots as one over rows."""
-        return column[self.slots]
+        return column[: len(self.slots)].copy() if self._is_in_order else column[self.slots]
 
     def name_keys(self, keys: Iterable[str]) -> None:
         """Tell pods apart by these labels too. O(pods) if one is new."""
@@ -342,6 +344,7 @@ class PodIndex:
                 grown[: len(count.column)] = count.column
                 count.column = grown
         self.slots = np.array([self._slot_of[row.node.name] for row in rows], dtype=np.int64)
+        self._is_in_order = bool((self.slots == np.arange(len(rows))).all())
 
     def _forget_counts(self) -> None:
         self._counts.clear()

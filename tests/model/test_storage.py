@@ -202,6 +202,14 @@ def test_zones_move_to_the_label_of_the_driver(
     assert moved.reach == expected
 
 
+def test_labels_without_values_keep_their_names() -> None:
+    """A test that names none is not translated."""
+    tests = [{"key": OLD_ZONE, "operator": "In", "values": ["a"]}, {"key": OLD_REGION, "operator": "DoesNotExist"}]
+    terms = {"required": {"nodeSelectorTerms": [{"matchExpressions": tests}]}}
+    moved = migrated(volume("v", awsElasticBlockStore={"volumeID": "v"}, nodeAffinity=terms))
+    assert moved.reach == Reach(((NodeTest(EBS_ZONE, "In", ("a",)), NodeTest(OLD_REGION, "DoesNotExist")),))
+
+
 def test_an_empty_term_gets_the_zone_too() -> None:
     """It matched nothing before; so does csi-translation-lib."""
     terms = {"required": {"nodeSelectorTerms": [{}]}}

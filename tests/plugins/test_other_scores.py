@@ -112,6 +112,18 @@ def test_an_image_without_a_tag_is_the_latest(image: str, is_there: bool) -> Non
     assert scores(make(ImageLocality), a_pod().image(image), [node]) == {"n": 100 if is_there else 0}
 
 
+def test_an_image_has_one_size() -> None:
+    """That of the node that told of it first: 2 of 2 nodes have it, (500 - 23)*100/(1000 - 23) = 48.8."""
+    nodes = [a_node("b").image("a:1", 500 * MI), a_node("a").image("a:1", 900 * MI)]
+    assert scores(make(ImageLocality), a_pod().image("a:1"), nodes) == {"a": 48, "b": 48}
+
+
+def test_a_node_without_size_still_has_the_image() -> None:
+    """A size of 0 counts as a size, and the node as one that has it: (1000*1/2 - 23)*100/977 would be too little."""
+    nodes = [a_node("a").image("a:1", 1000 * MI), a_node("b").image("a:1", 0)]
+    assert scores(make(ImageLocality), a_pod().image("a:1"), nodes) == {"a": 100, "b": 100}
+
+
 def test_the_share_of_an_image_is_of_all_nodes() -> None:
     """Not of the feasible ones that are scored."""
     snapshot = snapshot_of([a_node("a").image("a:1", 1000 * MI), a_node("b"), a_node("c"), a_node("d")])

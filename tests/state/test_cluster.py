@@ -235,3 +235,25 @@ def test_changed_rows_are_listed_until_the_list_starts_anew():
     state.snapshot()
     assert (snapshot.changed_rows, snapshot.epoch) == ([], epoch + 1)
     assert np.array_equal(snapshot.nodes.rows, [0, 1, 2])
+
+
+def sizes(state):
+    """Return the image sizes of a snapshot."""
+    return state.snapshot().image_sizes
+
+
+def test_an_image_keeps_the_size_of_the_node_that_told_of_it_first():
+    """Until no node has it; a node that changes, or is only told again, goes and comes again."""
+    state = cluster_of(a_node("b").image("i", 5), a_node("a").image("i", 9).image("j", 1))
+    assert sizes(state) == {"i": 5, "j": 1}
+    state.set_node(a_node("b").image("i", 6).build())
+    assert sizes(state) == {"i": 5, "j": 1}
+    state.remove_node("b")
+    assert sizes(state) == {"i": 5, "j": 1}
+    before = state.generation
+    assert state.set_node(state.nodes["a"]) is state.nodes["a"]
+    assert (sizes(state), state.generation > before) == ({"i": 9, "j": 1}, True)
+    state.set_node(a_node("a").build())
+    assert sizes(state) == {}
+    state.set_node(a_node("c").image("i", 7).image("i", 8).build())
+    assert sizes(state) == {"i": 7}
