@@ -2,6 +2,10 @@
 PYTHON ?= python3
 export PYTHON
 
+# make parity: verdicts for each filter plugin (a fifth of it score vectors, a twentieth preemptions), and where cases start.
+N ?= 10000
+SEED ?= 1
+
 VENV := .venv/bin
 READY := .venv/ready
 BUILD_PROGRAM := $(VENV)/python -m e2e.controlplane.build
@@ -9,7 +13,7 @@ BUILD_PROGRAM := $(VENV)/python -m e2e.controlplane.build
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test cluster lint types unit e2e generate lock bench clean
+.PHONY: help demo test cluster lint types unit e2e parity generate bench clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,11 +47,16 @@ e2e: $(READY) ## the tests against a real API server, built once with Go
 	elif [ $$code -ne 0 ]; then exit $$code; fi; \
 	set -x; $(VENV)/pytest e2e
 
+parity: $(READY) ## the same verdicts and scores as the real kube-scheduler plugins (N=100000 verdicts for the whole proof)
+	@$(VENV)/python -m e2e.oracle.build >/dev/null; code=$$?; \
+	if [ $$code -eq 3 ]; then \
+		echo "Parity was NOT tested: the line above says what that lacks." >&2; \
+		if [ "$$CI" = true ]; then exit 3; else exit 0; fi; \
+	elif [ $$code -ne 0 ]; then exit $$code; fi; \
+	set -x; $(VENV)/python -m e2e.oracle --verdicts $(N) --seed $(SEED) --keep build/parity
+
 generate: $(READY) ## write the files that are derived from code (crds/, docs/)
 	$(VENV)/python -m scheduler.cli.generate
-
-lock: $(READY) ## resolve the dependencies anew (UPGRADE=--upgrade for the newest)
-	.ci/lock
 
 bench: $(READY) ## measure against the budgets
 	$(VENV)/python -m benchmarks

@@ -10,6 +10,12 @@ GROUP = "scheduling.ai-scheduler.io"
 GPU = "nvidia.com/gpu"
 H100 = "NVIDIA-H100-80GB-HBM3"
 V100 = "Tesla-V100-SXM2-32GB"
+FAKE = "example.com/fake"
+"""A resource of nodes that nothing but a test knows."""
+HOSTNAME = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
+ROLE = "e2e/role"
+"""A label of nodes that means nothing to anybody."""
 
 
 def node(
@@ -83,6 +89,27 @@ def group(name: str, minimum: int, **spec: Any) -> dict[str, Any]:
         "metadata": {"name": name},
         "spec": {"minMember": minimum, **spec},
     }
+
+
+def is_in(key: str, *values: str) -> dict[str, Any]:
+    """A term for the labels of a node."""
+    return {"matchExpressions": [{"key": key, "operator": "In", "values": list(values)}]}
+
+
+def spread(app: str, key: str, when: str = "DoNotSchedule") -> list[dict[str, Any]]:
+    """The constraint that pods with a label `app` are evenly spread, one more or less."""
+    selector = {"matchLabels": {"app": app}}
+    return [{"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": when, "labelSelector": selector}]
+
+
+def beside(app: str, key: str) -> dict[str, Any]:
+    """What required affinity, or anti-affinity, to pods with a label `app` consists of."""
+    return {"requiredDuringSchedulingIgnoredDuringExecution": [affinity_term(app, key)]}
+
+
+def affinity_term(app: str, key: str) -> dict[str, Any]:
+    """The term for pods with a label `app` in the same part of a topology."""
+    return {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}
 
 
 class World:
@@ -282,12 +309,14 @@ class DefaultWorld(World):
 
         return wait_until(all_placed, what=lambda: f"{count} pods {labels} placed; placed are {self.placed()}")
 
-    def wait_refused(self, name: str) -> str:
-        """Waits until a pod was refused with an event; returns its words, which the condition has as well."""
+    def wait_refused(self, name: str, words: str) -> str:
+        """Waits until a pod is refused with some words in its condition and in an event; returns all words of the event."""
 
         def told() -> str | None:
-            notes = [e["note"] for e in self.events("FailedScheduling") if e["regarding"]["name"] == name]
-            return notes[-1] if notes else None
+            condition = self.condition(name)
+            if condition.get("reason") != "Unschedulable" or words not in condition["message"]:
+                return None
+            events = (e for e in self.events("FailedScheduling") if e["regarding"]["name"] == name)
+            return next((e["note"] for e in events if words in e["note"]), None)
 
-        self.wait_condition(name, "Unschedulable")
-        return wait_until(told, what=f"the event FailedScheduling of {name}")
+        return wait_until(told, what=lambda: f"{name} refused with {words!r}; it has {self.condition(name)}")

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.controlplane.client import ApiError
-from e2e.objects import DefaultWorld
-from e2e.test_default_scheduler import FAKE, HOSTNAME, ROLE, spread
+from e2e.objects import FAKE, HOSTNAME, ROLE, DefaultWorld, spread
 from e2e.waiting import wait_until
 
 SYSTEM = "kube-system"
@@ -123,11 +122,12 @@ def test_budget_is_respected_where_another_node_has_none(default_world: DefaultW
     default_world.pod(
         "kept", labels={"app": "kept"}, requests={FAKE: "1"}, priorityClassName=low, nodeSelector={HOSTNAME: a}
     )  # fmt: skip
-    default_world.pod("free", requests={FAKE: "1"}, priorityClassName=medium, nodeSelector={HOSTNAME: b})
-    default_world.wait_placed("kept", "free")
+    default_world.wait_placed("kept")
     budget = {"minAvailable": 1, "selector": {"matchLabels": {"app": "kept"}}}
     default_world.make("/apis/policy/v1", "poddisruptionbudgets", {"metadata": {"name": "kept"}, "spec": budget})
     wait_until(lambda: budget_is_counted(default_world, "kept"), what="the budget to be counted")
+    default_world.pod("free", requests={FAKE: "1"}, priorityClassName=medium, nodeSelector={HOSTNAME: b})
+    default_world.wait_placed("free")
     default_world.pod("high", requests={FAKE: "1"}, priorityClassName=high)
     assert default_world.wait_placed("high") == {"kept": a, "high": b}
 
@@ -151,7 +151,7 @@ def test_pod_that_never_preempts_waits(default_world: DefaultWorld) -> None:
     default_world.pod("low", requests={FAKE: "1"}, priorityClassName=low)
     default_world.wait_placed("low")
     default_world.pod("polite", requests={FAKE: "1"}, priorityClassName=polite)
-    assert "not eligible due to preemptionPolicy=Never" in default_world.wait_refused("polite")
+    default_world.wait_refused("polite", "not eligible due to preemptionPolicy=Never")
     assert set(default_world.placed()) == {"low"}
     default_world.delete_pod("low")
     default_world.wait_placed("polite")

@@ -4,27 +4,14 @@ Every node to be avoided is the emptier one, so that only what the test is about
 """
 
 from collections import Counter
-from typing import Any
 
-from e2e.objects import DefaultWorld
-from e2e.test_default_scheduler import HOSTNAME, ROLE, ZONE, spread
+from e2e.objects import HOSTNAME, ROLE, ZONE, DefaultWorld, affinity_term, beside, spread
 from e2e.waiting import wait_until
-
-EVERYTHING = {"operator": "Exists"}
-
-
-def beside(kind: str, app: str, key: str, *, weight: int = 0) -> dict[str, Any]:
-    """Returns an affinity or anti-affinity to the pods with a label `app`: preferred if it has a weight."""
-    term = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}
-    if weight:
-        preferred = [{"weight": weight, "podAffinityTerm": term}]
-        return {kind: {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
-    return {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
 def fill(world: DefaultWorld, node: str, cpu: str = "1") -> None:
     """Puts a pod on a node that makes it the fuller one."""
-    world.pod(f"filler-{node[-8:]}", cpu=cpu, nodeName=node)
+    world.pod(f"filler-{node.rpartition('-')[2]}", cpu=cpu, nodeName=node)
 
 
 def untolerated(*keys: str) -> list[dict[str, str]]:
@@ -36,7 +23,7 @@ def test_pod_keeps_away_whom_it_cannot_stand(default_world: DefaultWorld) -> Non
     """A pod lands elsewhere because of the anti-affinity of a pod that is there already."""
     home, other = default_world.node("home"), default_world.node("other")
     fill(default_world, other)
-    alone = beside("podAntiAffinity", "loud", HOSTNAME)
+    alone = {"podAntiAffinity": beside("loud", HOSTNAME)}
     default_world.pod("quiet", affinity=alone, nodeSelector={HOSTNAME: home})
     default_world.wait_placed("quiet")
     default_world.pod("loud", labels={"app": "loud"})
@@ -46,11 +33,11 @@ def test_pod_keeps_away_whom_it_cannot_stand(default_world: DefaultWorld) -> Non
 def test_replicas_with_anti_affinity_get_a_node_each(default_world: DefaultWorld) -> None:
     """Of four replicas that cannot stand each other, three get the three nodes and the fourth says why it waits."""
     nodes = default_world.nodes(3)
-    default_world.controller("replicasets", "apart", 4, affinity=beside("podAntiAffinity", "apart", HOSTNAME))
+    default_world.controller("replicasets", "apart", 4, affinity={"podAntiAffinity": beside("apart", HOSTNAME)})
     found = wait_until(lambda: placed if len(placed := default_world.placed()) == 3 else None, what="three replicas")
     assert sorted(found.values()) == sorted(nodes)
     [fourth] = (p["metadata"]["name"] for p in default_world.pods(app="apart") if p["metadata"]["name"] not in found)
-    assert "3 node(s) didn't match pod anti-affinity rules" in default_world.wait_refused(fourth)
+    default_world.wait_refused(fourth, "3 node(s) didn't match pod anti-affinity rules")
 
 
 def test_preferred_anti_affinity_avoids_a_node(default_world: DefaultWorld) -> None:
@@ -58,8 +45,10 @@ def test_preferred_anti_affinity_avoids_a_node(default_world: DefaultWorld) -> N
     home, other = default_world.node("home"), default_world.node("other")
     fill(default_world, other)
     default_world.pod("first", labels={"app": "first"}, nodeSelector={HOSTNAME: home})
-    default_world.wait_placed("filler-" + other[-8:], "first")
-    default_world.pod("second", affinity=beside("podAntiAffinity", "first", HOSTNAME, weight=10))
+    default_world.wait_placed("first")
+    wish = [{"weight": 10, "podAffinityTerm": affinity_term("first", HOSTNAME)}]
+    anti = {"preferredDuringSchedulingIgnoredDuringExecution": wish}
+    default_world.pod("second", affinity={"podAntiAffinity": anti})
     assert default_world.wait_placed("second")["second"] == other
 
 
@@ -68,7 +57,6 @@ def test_preferred_taints_are_avoided(default_world: DefaultWorld) -> None:
     default_world.node("tainted", taints=untolerated("a"))
     other = default_world.node("other")
     fill(default_world, other)
-    default_world.wait_placed("filler-" + other[-8:])
     default_world.pod("one")
     assert default_world.wait_placed("one")["one"] == other
 
@@ -78,8 +66,7 @@ def test_node_whose_preferred_taints_are_tolerated_is_taken(default_world: Defau
     default_world.node("tainted", taints=untolerated("a", "b"))
     tolerated = default_world.node("tolerated", taints=untolerated("c", "d"))
     fill(default_world, tolerated)
-    default_world.wait_placed("filler-" + tolerated[-8:])
-    default_world.pod("one", tolerations=[{"key": f"e2e/{key}", **EVERYTHING} for key in ("c", "d")])
+    default_world.pod("one", tolerations=[{"key": f"e2e/{key}", "operator": "Exists"} for key in ("c", "d")])
     assert default_world.wait_placed("one")["one"] == tolerated
 
 
@@ -101,7 +88,6 @@ def zones(world: DefaultWorld) -> dict[str, str]:
     made = {world.node(f"{zone}{i}", labels={ZONE: zone}): zone for zone in ("left", "right") for i in range(2)}
     for node in (n for n, zone in made.items() if zone == "right"):
         fill(world, node, "500m")
-    world.wait_placed(*(f"filler-{n[-8:]}" for n, zone in made.items() if zone == "right"))
     return made
 
 
@@ -131,7 +117,7 @@ def test_pod_follows_another_into_its_zone(default_world: DefaultWorld) -> None:
     near, _ = default_world.node("near", labels={ZONE: "near"}), default_world.node("far", labels={ZONE: "far"})
     default_world.pod("first", cpu="900m", labels={"app": "first"}, nodeSelector={HOSTNAME: home})
     default_world.wait_placed("first")
-    default_world.pod("second", cpu="500m", affinity=beside("podAffinity", "first", ZONE))
+    default_world.pod("second", cpu="500m", affinity={"podAffinity": beside("first", ZONE)})
     assert default_world.wait_placed("second")["second"] == near
 
 
@@ -139,8 +125,8 @@ def test_pod_waits_for_the_one_that_it_must_be_beside(default_world: DefaultWorl
     """Required affinity to nobody leaves the pod pending until somebody comes, then it goes there."""
     default_world.node("near", labels={ZONE: "near"})
     far = default_world.node("far", labels={ZONE: "far", ROLE: "far"})
-    default_world.pod("second", affinity=beside("podAffinity", "first", ZONE))
-    assert "2 node(s) didn't match pod affinity rules" in default_world.wait_refused("second")
+    default_world.pod("second", affinity={"podAffinity": beside("first", ZONE)})
+    default_world.wait_refused("second", "2 node(s) didn't match pod affinity rules")
     default_world.pod("first", labels={"app": "first"}, nodeSelector={HOSTNAME: far})
     found = default_world.wait_placed("first", "second")
     assert found["second"] == far
@@ -149,6 +135,6 @@ def test_pod_waits_for_the_one_that_it_must_be_beside(default_world: DefaultWorl
 def test_pods_that_want_each_other_begin_with_one(default_world: DefaultWorld) -> None:
     """The first of pods with affinity to their own label may go anywhere; the others go to its zone."""
     zone_of = {default_world.node(f"{zone}{i}", labels={ZONE: zone}): zone for zone in ("a", "b") for i in range(2)}
-    default_world.controller("replicasets", "flock", 4, affinity=beside("podAffinity", "flock", ZONE))
+    default_world.controller("replicasets", "flock", 4, affinity={"podAffinity": beside("flock", ZONE)})
     found = default_world.wait_pods(4, app="flock")
     assert len({zone_of[node] for node in found}) == 1

@@ -1,9 +1,6 @@
 """In kube-scheduler's place on a real API server: the pods that the cluster's controllers make."""
 
-from e2e.objects import DefaultWorld
-from e2e.test_default_scheduler import HOSTNAME, is_in
-from e2e.test_default_scheduler_preferences import beside
-from e2e.test_default_scheduler_volumes import claim_spec, storage_class, volume, wait_bound
+from e2e.objects import HOSTNAME, DefaultWorld, beside
 from e2e.waiting import wait_until
 
 
@@ -27,7 +24,7 @@ def test_job_runs_to_its_end(default_world: DefaultWorld) -> None:
 def test_deployment_rolls_out(default_world: DefaultWorld) -> None:
     """Replicas of a Deployment with a node each are replaced one by one in the room of those that go."""
     nodes = default_world.nodes(2)
-    apart = beside("podAntiAffinity", "web", HOSTNAME)
+    apart = {"podAntiAffinity": beside("web", HOSTNAME)}
     strategy = {"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}}
     default_world.controller("deployments", "web", 2, strategy, affinity=apart)
     assert sorted(default_world.wait_pods(2, app="web")) == sorted(nodes)
@@ -57,35 +54,3 @@ def test_daemon_set_has_a_pod_on_every_node(default_world: DefaultWorld) -> None
     assert sorted(default_world.wait_pods(2, app="agent")) == nodes
     nodes.append(default_world.node("n2"))
     assert sorted(default_world.wait_pods(3, app="agent")) == nodes
-
-
-def test_stateful_set_gets_its_volumes(default_world: DefaultWorld) -> None:
-    """Each pod of a StatefulSet goes where a volume for its own claim is."""
-    nodes = default_world.nodes(2)
-    storage = storage_class(default_world, "WaitForFirstConsumer")
-    for i, node in enumerate(nodes):
-        volume(default_world, f"pv{i}", storage, is_in(HOSTNAME, node))
-    templates = [{"metadata": {"name": "data"}, "spec": claim_spec(storage)}]
-    more = {"serviceName": "db", "volumeClaimTemplates": templates}
-    default_world.controller("statefulsets", "db", 2, more)
-    found = default_world.wait_placed("db-0", "db-1")
-    bound = {name: wait_bound(default_world, f"data-{name}") for name in ("db-0", "db-1")}
-    number_of = {f"{default_world.namespace}-pv{i}": node for i, node in enumerate(nodes)}
-    assert {name: number_of[pv] for name, pv in bound.items()} == found
-
-
-def test_pod_of_a_stateful_set_returns_to_its_volume(default_world: DefaultWorld) -> None:
-    """A pod of a StatefulSet that was deleted comes back to the node that has its volume, though another is emptier."""
-    nodes = default_world.nodes(2)
-    storage = storage_class(default_world, "WaitForFirstConsumer")
-    volume(default_world, "pv", storage, is_in(HOSTNAME, nodes[0]))
-    templates = [{"metadata": {"name": "data"}, "spec": claim_spec(storage)}]
-    default_world.controller("statefulsets", "db", 1, {"serviceName": "db", "volumeClaimTemplates": templates})
-    default_world.wait_placed("db-0")
-    before = default_world.get("db-0")["metadata"]["uid"]
-    default_world.pod("filler", cpu="2", nodeName=nodes[0])
-    default_world.delete_pod("db-0")
-    wait_until(
-        lambda: default_world.get("db-0").get("metadata", {}).get("uid") not in (None, before), what="the new pod"
-    )
-    assert default_world.wait_placed("db-0")["db-0"] == nodes[0]

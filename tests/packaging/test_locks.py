@@ -43,14 +43,14 @@ def test_lock_names_no_index(lock):
 
 @pytest.mark.parametrize("lock", LOCKS)
 def test_lock_satisfies_the_project(lock):
-    """`make lock` was run after the last change of pyproject.toml."""
+    """`.ci/lock` was run after the last change of pyproject.toml."""
     for text in WANTED[lock]:
         wanted = Requirement(text)
         found = [r for r, _ in locked(lock) if canonicalize_name(r.name) == canonicalize_name(wanted.name)]
-        assert found, f"{wanted} is not in {lock}: run `make lock`"
+        assert found, f"{wanted} is not in {lock}: run `.ci/lock`"
         for requirement in found:
             (specifier,) = requirement.specifier
-            assert wanted.specifier.contains(specifier.version), f"{requirement} is not {wanted}: run `make lock`"
+            assert wanted.specifier.contains(specifier.version), f"{requirement} is not {wanted}: run `.ci/lock`"
 
 
 @pytest.mark.parametrize("version", ["3.11", "3.12", "3.13", "3.14"])
