@@ -19,6 +19,15 @@ from tests.state.test_cluster import columns, rebuilt
 from .world import World
 
 NODE_NAMES = [f"n{k}" for k in range(6)]
+#: Pods that look at pods on other nodes.
+NEIGHBOURS = {
+    "nobody of its kind on its host": lambda pod, app: pod.anti_affinity("kubernetes.io/hostname", app=app),
+    "even over hosts": lambda pod, app: pod.spread("kubernetes.io/hostname", 1, app=app),
+    "rather even over zones": lambda pod, app: pod.spread("zone", 1, soft=True, app=app),
+    "rather near": lambda pod, app: pod.prefers_near(10, "zone", app=app),
+    "rather far": lambda pod, app: pod.prefers_near(-10, "zone", app=app),
+    "minds nobody": lambda pod, app: pod,
+}
 few_gpus = st.sampled_from([0, 1, 2, 4, 8])
 priorities = st.sampled_from([0, 0, 1, 9])
 
@@ -37,7 +46,7 @@ class Cluster(RuleBasedStateMachine):
 
     def node(self, name, gpus=8):
         """Return a node."""
-        return a_node(name).gpus(gpus).cpu(32)
+        return a_node(name).gpus(gpus).cpu(32).label("zone", f"z{int(name[1:]) % 2}")
 
     def name(self, prefix):
         """Return a new name."""
@@ -90,6 +99,12 @@ class Cluster(RuleBasedStateMachine):
         """A pod comes."""
         pod = a_pod(self.name("p")).gpus(gpus).cpu(1).priority(priority)
         self.world.add(pod.preemption_policy("Never") if never else pod)
+
+    @rule(kind=st.sampled_from(sorted(NEIGHBOURS)), app=st.sampled_from(["web", "db"]), priority=priorities)
+    def add_neighbour(self, kind, app, priority):
+        """A pod comes that minds others; there is always a node on which it could be placed."""
+        pod = a_pod(self.name("q")).gpus(1).cpu(1).priority(priority).labels(app=app)
+        self.world.add(NEIGHBOURS[kind](pod, app))
 
     @rule(
         minimum=st.integers(1, 4), extra=st.integers(-1, 2), gpus=st.sampled_from([2, 4, 8]), priority=priorities,
