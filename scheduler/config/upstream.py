@@ -23,6 +23,18 @@ ABSENT_PLUGINS = {
 }
 
 
+#: Feature gates that change what is decided here.
+HONOURED_GATES = ("InterPodAffinityHostnameFastPath", "TaintTolerationComparisonOperators")
+
+
+def idle_gates(configuration: SchedulerConfiguration) -> Iterator[Problem]:
+    """Yield the feature gates that are set and change nothing."""
+    allowed = ", ".join(HONOURED_GATES)
+    for gate in sorted(configuration.feature_gates):
+        if gate not in HONOURED_GATES:
+            yield Problem(f"featureGates.{gate}", f"changes nothing here; gates that do are {allowed}")
+
+
 def without_absent(profile: Profile) -> Profile:
     """Return the profile without the plugins that are absent here."""
     points = {

@@ -469,3 +469,17 @@ def test_every_field_is_documented():
     models = [config.SchedulerConfiguration, config.Profile, config.Plugins, config.PluginSet, config.PluginEntry]
     models += [config.PluginConfig, config.LeaderElection, config.ClientConnection]
     assert [f"{m.__name__}.{n}" for m in models for n, field in m.model_fields.items() if not field.description] == []
+
+
+def test_gates_that_change_nothing_are_listed():
+    """A gate may be set for kube-scheduler's sake; those that are honoured are named."""
+    text = "featureGates: {TaintTolerationComparisonOperators: true, SchedulerAsyncAPICalls: false}"
+    (line,) = config.unhonoured(config.parse(text))
+    assert line.startswith("featureGates.SchedulerAsyncAPICalls: changes nothing here; gates that do are ")
+    assert "TaintTolerationComparisonOperators" in line
+
+
+def test_gates_are_switches():
+    """On or off."""
+    (problem,) = problems("featureGates: {TaintTolerationComparisonOperators: often}")
+    assert problem.startswith("featureGates.TaintTolerationComparisonOperators")
