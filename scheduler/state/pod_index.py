@@ -217,27 +217,30 @@ class PodIndex:
 
     def begin_trial(self, pod: Pod, name: str, sign: int) -> None:
         """Follow a what-if: a pod is placed (+1) or taken away (-1)."""
-        slot = self._slot_of[name]
-        self._trials[pod.uid, sign] = pod, slot
-        self._add(pod, slot, sign, is_trial=True)
+        self._add(pod, self._slot_of[name], sign, trial=(pod.uid, sign))
 
     def end_trial(self, pod: Pod, name: str, sign: int) -> None:
         """Undo a what-if; one that began before the index was filled was counted like any pod."""
-        is_known = self._trials.pop((pod.uid, sign), None) is not None
-        self._add(pod, self._slot_of[name], -sign, is_trial=is_known)
+        key = (pod.uid, sign)
+        self._add(pod, self._slot_of[name], -sign, trial=key if key in self._trials else None)
 
     # inside
 
-    def _add(self, pod: Pod, slot: int, count: int, *, is_trial: bool = False) -> None:
-        """Count a pod in or out; a what-if counts a terminating pod as if it were none."""
+    def _add(self, pod: Pod, slot: int, count: int, *, trial: tuple[str, int] | None = None) -> None:
+        """Count a pod in or out; a what-if, which begins or ends here, counts a terminating pod as if it were none."""
         carried = self._carried_by(pod) if pod.terms is not None else ()
-        group = self._group_of(pod)
-        if not is_trial:
+        group = self._group_of(pod)  # this and the line above may group anew: what is counted is noted after them
+        if trial is None:
             counted = self._counted.setdefault(slot, {})
             if count > 0:
                 counted[pod.uid] = pod
             else:
                 counted.pop(pod.uid, None)
+        elif trial in self._trials:
+            del self._trials[trial]
+        else:
+            self._trials[trial] = pod, slot
+        is_trial = trial is not None
         is_alive = is_trial or not pod.is_terminating
         group.all.add(slot, count, self.capacity)
         if is_alive:

@@ -230,7 +230,10 @@ def test_a_preference_that_does_not_parse_ends_the_cycle(bound: str) -> None:
     nodes = snapshot_of(ZONES).nodes
     pod = a_pod().prefer(1, term(("zone", "Exists"))).prefer(1, bad).build()
     answer = make(NodeAffinity).pre_score(CycleState(), pod, nodes)
-    assert (answer.code, "Gt on gen takes" in answer.message or "no label value" in answer.message) == (Code.ERROR, True)
+    assert (answer.code, "Gt on gen takes" in answer.message or "no label value" in answer.message) == (
+        Code.ERROR,
+        True,
+    )
     assert make(NodeAffinity).pre_score(CycleState(), a_pod().prefer(0, bad).build(), nodes) is None
     for added in (
         {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": bad}]},

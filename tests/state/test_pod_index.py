@@ -30,9 +30,9 @@ TESTS = st.one_of(
 NAMESPACES = st.one_of(st.none(), st.sampled_from([("default",), ("default", "other"), ()]))
 QUESTIONS = st.builds(
     Question,
-    st.lists(st.tuples(NAMESPACES, st.one_of(st.none(), st.lists(TESTS, max_size=2).map(tuple))), min_size=1, max_size=2).map(
-        tuple
-    ),
+    st.lists(
+        st.tuples(NAMESPACES, st.one_of(st.none(), st.lists(TESTS, max_size=2).map(tuple))), min_size=1, max_size=2
+    ).map(tuple),
     st.booleans(),
 )
 ACTIONS = st.lists(
@@ -48,13 +48,15 @@ ACTIONS = st.lists(
 )
 
 
-def pod(number: int, node: str, labels: dict[str, str], *, terminating: bool = False, term: str = "") -> Pod:
-    """Return a placed pod."""
+def pod(
+    number: int, node: str, labels: dict[str, str], *, terminating: bool = False, term: str = "", key: str = "app"
+) -> Pod:
+    """Return a placed pod, with an anti-affinity if it has a term."""
     builder = a_pod(f"p{number}").namespace("default" if number % 2 else "other").on(node)
     for key, value in labels.items():
         builder.label(key, value)
     if term:
-        builder.anti_affinity("zone", app=term)
+        builder.anti_affinity("zone", **{key: term})
     return (builder.terminating() if terminating else builder).build()
 
 
@@ -112,13 +114,15 @@ def try_and_undo(snapshot: Snapshot, steps: list[tuple[int, str]], asked: list[Q
         if where is not None:
             undo.append(snapshot.remove(uid, where))
         elif row is not None and number > 7:
-            undo.append(snapshot.place(pod(number, name, {"app": "a"}), row))
+            undo.append(snapshot.place(pod(number, name, {"app": "a", "rev": "1"}, term="x", key=f"k{number}"), row))
             for question in asked:
                 if not question.leaves_terminating_out:
                     assert answers(snapshot, question) == counted(snapshot, question)
     for step in [*undo[::2], *undo[1::2]]:
         step()
     assert [answers(snapshot, question) for question in asked] == before
+    later = Question(((None, (LabelTest("rev", "Exists"),)),))
+    assert answers(snapshot, later) == counted(snapshot, later)
 
 
 def test_what_if_subtracts_a_terminating_pod_that_did_not_count() -> None:
