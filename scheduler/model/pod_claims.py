@@ -35,6 +35,11 @@ def claim_uses(pod: Pod) -> list[ClaimUse]:
     return [use for volume in pod.volumes if (use := claim_use(pod, volume)) is not None]
 
 
+def uses_claim(pod: Pod, key: tuple[str, str]) -> bool:
+    """Tell whether a claim, by namespace and name, is one of a pod's."""
+    return key[0] == pod.namespace and any(use.name == key[1] for use in claim_uses(pod))
+
+
 def named_claims(pod: Pod) -> list[str]:
     """Return the claims that a pod names, those of ephemeral volumes left out."""
     return [v.persistent_volume_claim.claim_name for v in pod.volumes if v.persistent_volume_claim is not None]

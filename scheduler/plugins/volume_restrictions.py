@@ -14,17 +14,18 @@ from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import ClusterEvent, Code, Reason, Status
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model import Claim
-from scheduler.model.pod_claims import named_claims
+from scheduler.model.pod_claims import named_claims, uses_claim
 from scheduler.model.storage import READ_WRITE_ONCE_POD
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
+    from scheduler.framework.change import Change
     from scheduler.framework.cycle_state import CycleState
     from scheduler.model import Pod
     from scheduler.model.api import Volume
     from scheduler.state.objects import Objects
-    from scheduler.state.snapshot import Nodes, Snapshot
+    from scheduler.state.snapshot import Nodes
 
 NAME = "VolumeRestrictions"
 CURES = ClusterEvent.POD_REMOVED | ClusterEvent.NODE_ADDED | ClusterEvent.CLAIM_CHANGED
@@ -34,8 +35,6 @@ CLAIM_TAKEN = Reason(
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
     CURES,
 )
-#: Pods of the cluster that use a claim: uid to the node's name.
-Users = dict[str, str]
 
 
 def is_disk(volume: Volume) -> bool:
@@ -69,16 +68,6 @@ def exclusive_claims(pod: Pod, objects: Objects) -> frozenset[str] | Status:
     return frozenset(found)
 
 
-def uses(other: Pod, pod: Pod, claims: frozenset[str]) -> bool:
-    """Tell whether another pod uses one of a pod's claims."""
-    if not other.volumes or other.namespace != pod.namespace or other.uid == pod.uid:
-        return False
-    for volume in other.volumes:
-        if (source := volume.persistent_volume_claim) is not None and source.claim_name in claims:
-            return True
-    return False
-
-
 class VolumeRestrictions(Plugin):
     """Let nobody share what cannot be shared."""
 
@@ -91,7 +80,7 @@ class VolumeRestrictions(Plugin):
 
     def is_settled(self, state: CycleState, pod: Pod, point: str) -> bool:
         """Tell whether what stands on other nodes says nothing new: the pod has no claims of its own to share with them."""
-        return not (pod.volumes and state.read(NAME, (frozenset(), {}))[0])
+        return not (pod.volumes and state.read(NAME))
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         """Leave pods alone that name no disk and whose exclusive claims are free."""
@@ -100,12 +89,9 @@ class VolumeRestrictions(Plugin):
         claims = exclusive_claims(pod, self.handle.cluster.objects)
         if isinstance(claims, Status):
             return claims
-        users: Users = {}
-        if claims:
-            every = nodes.snapshot.all_rows
-            users = {p.uid: row.node.name for row in every for p in row.pods.values() if uses(p, pod, claims)}
-        state.write(NAME, (claims, users))
-        return None if users or any(is_disk(volume) for volume in pod.volumes) else Status.skip()
+        state.write(NAME, claims)
+        is_needed = self._is_any_taken(pod, claims, nodes) or any(is_disk(volume) for volume in pod.volumes)
+        return None if is_needed else Status.skip()
 
     def filter_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts:
         """Refuse nodes where a disk is taken, and all nodes while a claim is; O(pods) of these nodes."""
@@ -118,10 +104,23 @@ class VolumeRestrictions(Plugin):
         if disks:
             is_taken = np.array([_clashes(disks, pod, each) for each in pods], dtype=np.bool_)
             verdicts.reject(is_taken, Code.UNSCHEDULABLE, DISK_TAKEN)
-        claims, users = state.read(NAME, (frozenset(), {}))
-        if claims and (_still_there(users, nodes.snapshot) or any(uses(p, pod, claims) for each in pods for p in each)):
+        if self._is_any_taken(pod, state.read(NAME, frozenset()), nodes):
             verdicts.reject(~is_taken, Code.UNSCHEDULABLE, CLAIM_TAKEN)
         return verdicts
+
+    def queueing_hint(self, event: ClusterEvent, change: Change, pod: Pod, reason: Reason) -> bool:
+        """Tell whether one of the pod's claims changed, or a pod went that had a volume which it wants."""
+        if event is ClusterEvent.CLAIM_CHANGED:
+            return uses_claim(pod, change.key)
+        if event is not ClusterEvent.POD_REMOVED or (gone := change.former_pod) is None:
+            return True
+        is_shared = gone.namespace == pod.namespace and not set(named_claims(gone)).isdisjoint(named_claims(pod))
+        return is_shared or any(clash(a, b) for a in pod.volumes for b in gone.volumes if is_disk(a) and is_disk(b))
+
+    def _is_any_taken(self, pod: Pod, claims: frozenset[str], nodes: Nodes) -> bool:
+        """Tell whether a pod that is placed, as the snapshot is now, uses one of the claims."""
+        index = nodes.snapshot.pods if claims else None
+        return index is not None and any(uid != pod.uid for c in claims for uid in index.claim_users(pod.namespace, c))
 
 
 def _clashes(disks: list[Volume], pod: Pod, others: Iterable[Pod]) -> bool:
@@ -132,9 +131,3 @@ def _clashes(disks: list[Volume], pod: Pod, others: Iterable[Pod]) -> bool:
         for volume in other.volumes
         for disk in disks
     )
-
-
-def _still_there(users: Users, snapshot: Snapshot) -> bool:
-    """Tell whether a user of a claim is on its node, as the snapshot is now."""
-    rows = snapshot.row_of
-    return any(name in rows and uid in snapshot.all_rows[rows[name]].pods for uid, name in users.items())

@@ -16,11 +16,12 @@ from scheduler.framework.status import ClusterEvent, Code, Reason, Status
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model import Claim, PersistentVolume, StorageClass
 from scheduler.model.csi_migration import ZONE_DELIMITER
-from scheduler.model.pod_claims import named_claims
+from scheduler.model.pod_claims import named_claims, uses_claim
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from scheduler.framework.change import Change
     from scheduler.framework.cycle_state import CycleState
     from scheduler.model import Node, Pod
     from scheduler.state.objects import Objects
@@ -114,6 +115,10 @@ class VolumeZone(Plugin):
         if isinstance(places, Status):
             return places
         return None if places else Status.skip()
+
+    def queueing_hint(self, event: ClusterEvent, change: Change, pod: Pod, reason: Reason) -> bool:
+        """Tell whether a claim that changed is one of the pod's."""
+        return event is not ClusterEvent.CLAIM_CHANGED or uses_claim(pod, change.key)
 
     def filter_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts:
         """Refuse nodes outside of a place of some volume."""

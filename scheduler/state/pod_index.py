@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from scheduler.model.label_tests import Selector, selects
+from scheduler.model.pod_claims import named_claims
 
 from .tally import Counts, Tally
 
@@ -112,6 +113,8 @@ class PodIndex:
         self._carried: dict[tuple[str, int, PodTerm], Carried] = {}
         #: Carried terms by a label that a pod must have to be meant; the rest under None.
         self._carried_by_label: dict[tuple[str, str] | None, dict[Carried, None]] = {}
+        #: (namespace, claim) to the uids of the placed pods that name it.
+        self._users: dict[tuple[str, str], dict[str, int]] = {}
         #: By slot: the pods that are counted there, what-ifs aside.
         self._counted: dict[int, dict[str, Pod]] = {}
         #: What-ifs under way: (uid, +1 or -1) to the pod and its slot.
@@ -162,6 +165,10 @@ class PodIndex:
     def all_carried(self, kind: str) -> Iterator[Carried]:
         """Yield every term of a kind that some placed pod carries."""
         return (c for c in self._carried.values() if c.kind == kind and not c.tally.is_zero())
+
+    def claim_users(self, namespace: str, claim: str) -> list[str]:
+        """Return the uids of the placed pods that name a claim."""
+        return list(self._users.get((namespace, claim), ()))
 
     def projection(self, labels: Mapping[str, str]) -> Hashable:
         """Return the labels as far as some selector has named them: pods with equal ones are alike."""
@@ -251,10 +258,21 @@ class PodIndex:
                 known.column[slot] += count
                 self._versions += 1
                 known.version = self._versions
+        if pod.volumes:
+            self._use_claims(pod, count)
         for term in carried:
             term.tally.add(slot, count, self.capacity)
             self._versions += 1
             term.version = self._versions
+
+    def _use_claims(self, pod: Pod, count: int) -> None:
+        for claim in set(named_claims(pod)):
+            users = self._users.setdefault((pod.namespace, claim), {})
+            users[pod.uid] = users.get(pod.uid, 0) + count
+            if not users[pod.uid]:
+                del users[pod.uid]
+            if not users:
+                del self._users[pod.namespace, claim]
 
     def _carried_by(self, pod: Pod) -> list[Carried]:
         """Return the terms of a pod; one term twice if it names it twice."""

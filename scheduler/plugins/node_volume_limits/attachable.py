@@ -29,6 +29,11 @@ _UNMADE = "\0"
 class ClaimMissingError(Exception):
     """A claim of a pod does not exist."""
 
+    def __init__(self, name: str) -> None:
+        """Say which."""
+        super().__init__(name)
+        self.name = name
+
 
 class BrokenVolumeError(Exception):
     """A volume of a pod makes no sense."""
@@ -60,9 +65,7 @@ class Attachables:
                 claim = self._objects.get(Claim, pod.namespace, use.name)
                 if claim is None:
                     if is_new:
-                        raise ClaimMissingError(
-                            f'looking up PVC {pod.namespace}/{use.name}: persistentvolumeclaim "{use.name}" not found'
-                        )
+                        raise ClaimMissingError(use.name)
                     continue
                 if use.is_ephemeral and (text := not_owned(pod, claim)):
                     raise BrokenVolumeError(text)

@@ -14,13 +14,14 @@ from scheduler.framework.status import ClusterEvent, Reason, Status
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model import Claim, CSIDriver, CSINode, PersistentVolume, StorageClass, VolumeAttachment
 from scheduler.model.csi_migration import is_migratable
-from scheduler.model.pod_claims import claim_use, has_ephemeral
+from scheduler.model.pod_claims import claim_use, has_ephemeral, uses_claim
 
 from .attachable import Attachables, BrokenVolumeError, ClaimMissingError, count_by_driver, uses_claims_only
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
+    from scheduler.framework.change import Change
     from scheduler.framework.cycle_state import CycleState
     from scheduler.framework.handle import Handle
     from scheduler.model import Pod
@@ -64,6 +65,12 @@ class NodeVolumeLimits(Plugin):
         has_some = any(claim_use(pod, v) is not None or is_migratable(v) for v in pod.volumes)
         return None if has_some else Status.skip()
 
+    def queueing_hint(self, event: ClusterEvent, change: Change, pod: Pod, reason: Reason) -> bool:
+        """Tell whether a claim that changed is one of the pod's, and one that went had volumes."""
+        if event is ClusterEvent.POD_REMOVED and change.former_pod is not None:
+            return bool(change.former_pod.volumes)
+        return event is not ClusterEvent.CLAIM_CHANGED or uses_claim(pod, change.key)
+
     def filter_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts:
         """Refuse nodes where the pod's volumes are too many, or their driver is missing; O(pods) of these nodes."""
         if not pod.volumes:
@@ -88,8 +95,9 @@ class NodeVolumeLimits(Plugin):
         """Return the pod's own attachable volumes, or why they cannot be told."""
         try:
             return self._attachables().of_pod(pod, is_new=True, has_csi_node=has_csi_node)
-        except ClaimMissingError as error:
-            return Status.unresolvable(Reason("ClaimMissing", str(error), CURES))
+        except ClaimMissingError as missing:
+            text = f'looking up PVC {pod.namespace}/{missing.name}: persistentvolumeclaim "{missing.name}" not found'
+            return Status.unresolvable(Reason("ClaimMissing", text, CURES))
         except BrokenVolumeError as error:
             return Status.error(str(error))
 

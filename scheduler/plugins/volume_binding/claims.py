@@ -30,7 +30,7 @@ class PodClaims:
 
 
 def objection(pod: Pod, assumed: Assumed) -> str:
-    """Return why no node is worth looking at; empty if there is no such reason."""
+    """Return what is wrong with a claim of a pod; empty if all are in order."""
     for use in claim_uses(pod):
         claim = assumed.objects.get(Claim, pod.namespace, use.name)
         if claim is None:

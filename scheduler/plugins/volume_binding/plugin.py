@@ -15,7 +15,7 @@ from scheduler.framework.plugin import AwaitEffects, Plugin
 from scheduler.framework.status import ClusterEvent, Code, Reason, Status
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model import Claim, CSIDriver, CSINode, PersistentVolume, StorageCapacity, StorageClass
-from scheduler.model.pod_claims import claim_uses, has_ephemeral
+from scheduler.model.pod_claims import claim_uses, has_ephemeral, uses_claim
 
 from .assumed import Assumed
 from .binding import assume, check, effects_of, revert, steps_at
@@ -27,6 +27,7 @@ from .scoring import VolumeBindingArgs, line, scores
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from scheduler.framework.change import Change
     from scheduler.framework.cycle_state import CycleState
     from scheduler.framework.handle import Handle
     from scheduler.model import Pod
@@ -80,6 +81,10 @@ class VolumeBinding(Plugin):
             return Status.skip()
         text = objection(pod, self._assumed())
         return Status.unresolvable(Reason("ClaimNotInOrder", text, CURES)) if text else None
+
+    def queueing_hint(self, event: ClusterEvent, change: Change, pod: Pod, reason: Reason) -> bool:
+        """Tell whether a claim that changed is one of the pod's."""
+        return event is not ClusterEvent.CLAIM_CHANGED or uses_claim(pod, change.key)
 
     def filter_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts:
         """Refuse nodes where some claim has no volume and can get none."""

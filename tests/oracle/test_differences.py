@@ -1,0 +1,59 @@
+"""Every deliberate difference explains what it names, and no more."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.oracle.compare import compare
+from e2e.oracle.differences import DIFFERENCES, explain
+
+CASE: dict[str, Any] = {"id": "c", "objects": [], "pod": {"kind": "Pod", "metadata": {"name": "p"}, "spec": {}}}
+NOT_FOUND = {"postFilter": {"code": "Error", "reasons": ["not found"]}}
+NOT_HELPFUL = {"postFilter": {"code": "Unschedulable", "reasons": ["preemption: it is not helpful."]}}
+
+
+def rest(ours: dict[str, Any], theirs: dict[str, Any]) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Return which differences were explained, and the paths of those that were not."""
+    ours, theirs = {"id": "c"} | ours, {"id": "c"} | theirs
+    explained = explain(CASE, ours, theirs, compare("c", ours, theirs))
+    return sorted(explained.by_name), [one.path for one in explained.rest]
+
+
+def test_early_refusal_explains_the_end_of_the_text() -> None:
+    """What comes before "not found" has to be equal."""
+    theirs = {"preemption": NOT_FOUND, "fitError": "0/1 nodes are available: no claim. not found"}
+    ours = {"preemption": NOT_HELPFUL, "fitError": "0/1 nodes are available: no claim. preemption: it is not helpful."}
+    assert rest(ours, theirs) == (["early-refusal"], [])
+    assert rest(ours | {"fitError": "0/1 nodes are available: no node."}, theirs)[1] == [("fitError",)]
+
+
+def test_early_refusal_explains_no_other_end() -> None:
+    """Another error of PostFilter is a mismatch."""
+    theirs = {"preemption": {"postFilter": {"code": "Error", "reasons": ["broken"]}}}
+    assert rest({"preemption": NOT_HELPFUL}, theirs)[1] != []
+
+
+def test_score_panic_explains_scores_that_were_never_made() -> None:
+    """They are known by a node without a name; verdicts have to be equal all the same."""
+    ours = {
+        "total": {"n0": 1},
+        "best": ["n0"],
+        "scores": {"A": {"n0": {"raw": 1, "normalized": 1}}},
+        "feasible": ["n0"],
+    }
+    theirs = {"total": {"": 300}, "best": [""], "feasible": ["n0"]}
+    assert rest(ours, theirs) == (["score-panic"], [])
+    assert rest(ours | {"feasible": []}, theirs)[1] == [("feasible", "n0")]
+    assert rest(ours, theirs | {"total": {"n0": 300}})[1] != []
+
+
+@pytest.mark.parametrize("difference", DIFFERENCES, ids=lambda difference: difference.name)
+def test_page_names_every_difference(difference: Any) -> None:
+    """Those who read about parity hear of it."""
+    page = (Path(__file__).parents[2] / "docs" / "parity.md").read_text()
+    assert re.search(rf"^\| `{difference.name}` \|", page, re.MULTILINE)
+    assert len(difference.reason) > 20
