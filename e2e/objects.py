@@ -300,23 +300,32 @@ class DefaultWorld(World):
         path = f"/api/v1/namespaces/{self.namespace}/pods?labelSelector={selector}"
         return [p for p in self.plane.request("GET", path)["items"] if not p["metadata"].get("deletionTimestamp")]
 
+    def wait_made(self, count: int, **labels: str) -> list[str]:
+        """Waits until just so many pods with some labels are there, placed or not; returns their names."""
+
+        def all_there() -> list[str]:
+            found = [p["metadata"]["name"] for p in self.pods(**labels)]
+            return found if len(found) == count else []
+
+        return wait_until(all_there, what=lambda: f"{count} pods {labels}; there are {len(self.pods(**labels))}")
+
     def wait_pods(self, count: int, **labels: str) -> list[str]:
         """Waits until just so many pods with some labels are there and on nodes; returns their nodes."""
 
-        def all_placed() -> list[str] | None:
+        def all_placed() -> list[str]:
             found = [p["spec"].get("nodeName", "") for p in self.pods(**labels)]
-            return found if len(found) == count and all(found) else None
+            return found if len(found) == count and all(found) else []
 
         return wait_until(all_placed, what=lambda: f"{count} pods {labels} placed; placed are {self.placed()}")
 
     def wait_refused(self, name: str, words: str) -> str:
         """Waits until a pod is refused with some words in its condition and in an event; returns all words of the event."""
 
-        def told() -> str | None:
+        def told() -> str:
             condition = self.condition(name)
             if condition.get("reason") != "Unschedulable" or words not in condition["message"]:
-                return None
+                return ""
             events = (e for e in self.events("FailedScheduling") if e["regarding"]["name"] == name)
-            return next((e["note"] for e in events if words in e["note"]), None)
+            return next((str(e["note"]) for e in events if words in e["note"]), "")
 
         return wait_until(told, what=lambda: f"{name} refused with {words!r}; it has {self.condition(name)}")

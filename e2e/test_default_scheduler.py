@@ -77,7 +77,7 @@ def test_selector_of_no_node_is_refused(default_world: DefaultWorld) -> None:
 def test_selector_finds_its_node(default_world: DefaultWorld) -> None:
     """A pod lands on the one node with the labels of its selector."""
     default_world.nodes(2)
-    special = default_world.node("special", labels={ROLE: "special"})
+    special = default_world.node("special", cpu="1", labels={ROLE: "special"})
     default_world.pod("picky", nodeSelector={"e2e/pool": default_world.pool, ROLE: "special"})
     assert default_world.wait_placed("picky") == {"picky": special}
 
@@ -92,7 +92,7 @@ def test_required_affinity_of_no_node_is_refused(default_world: DefaultWorld) ->
 def test_required_affinity_finds_its_node(default_world: DefaultWorld) -> None:
     """One matching term of several is enough for a node."""
     default_world.node("other", labels={ROLE: "other"})
-    special = default_world.node("special", labels={ROLE: "special"})
+    special = default_world.node("special", cpu="1", labels={ROLE: "special"})
     default_world.pod("picky", affinity=required(is_in(ROLE, "special"), is_in(NOWHERE, "x", "y")))
     assert default_world.wait_placed("picky") == {"picky": special}
 
@@ -160,8 +160,7 @@ def test_gated_replicas_wait_for_their_gates(default_world: DefaultWorld) -> Non
     """The gated pods of a ReplicaSet are not tried; each is placed when its own gate is gone."""
     default_world.node("only")
     default_world.controller("replicasets", "gated", 3, schedulingGates=[{"name": "example.test/quota"}])
-    pods = wait_until(lambda: found if len(found := default_world.pods(app="gated")) == 3 else None, what="the pods")
-    names = [p["metadata"]["name"] for p in pods]
+    names = default_world.wait_made(3, app="gated")
     for name in names:
         default_world.wait_condition(name, "SchedulingGated")
     open_gates(default_world, names[0])

@@ -85,7 +85,7 @@ def test_spread_constraint_decides_who_is_evicted(default_world: DefaultWorld) -
     )
     found = default_world.wait_placed("medium")
     assert found["medium"] == b
-    assert sorted(found) == sorted(["high", "medium", *(name for name in names if name in found)])
+    assert "high" in found
     assert sum(name in found for name in names) == 1
 
 
@@ -100,11 +100,8 @@ def test_replica_sets_of_four_priorities(default_world: DefaultWorld) -> None:
     before = [uids(default_world, f"rs{i}", count) for i, count in enumerate((5, 4, 4))]
     default_world.controller("replicasets", "rs3", 1, requests={FAKE: "400"}, priorityClassName=classes[3])
     default_world.wait_pods(1, app="rs3")
-    anew = wait_until(
-        lambda: now if len(now := {p["metadata"]["uid"] for p in default_world.pods(app="rs0")}) == 5 else None,
-        what="the least important replicas to be made anew",
-    )
-    assert not anew & before[0]
+    default_world.wait_made(5, app="rs0")
+    assert not before[0] & {p["metadata"]["uid"] for p in default_world.pods(app="rs0")}
     assert [uids(default_world, f"rs{i}", 4) for i in (1, 2)] == before[1:]
     assert not any(p["spec"].get("nodeName") for p in default_world.pods(app="rs0"))
 

@@ -34,9 +34,11 @@ def test_replicas_with_anti_affinity_get_a_node_each(default_world: DefaultWorld
     """Of four replicas that cannot stand each other, three get the three nodes and the fourth says why it waits."""
     nodes = default_world.nodes(3)
     default_world.controller("replicasets", "apart", 4, affinity={"podAntiAffinity": beside("apart", HOSTNAME)})
-    found = wait_until(lambda: placed if len(placed := default_world.placed()) == 3 else None, what="three replicas")
+    names = default_world.wait_made(4, app="apart")
+    wait_until(lambda: len(default_world.placed()) == 3, what="three replicas placed")
+    found = default_world.placed()
     assert sorted(found.values()) == sorted(nodes)
-    [fourth] = (p["metadata"]["name"] for p in default_world.pods(app="apart") if p["metadata"]["name"] not in found)
+    [fourth] = (name for name in names if name not in found)
     default_world.wait_refused(fourth, "3 node(s) didn't match pod anti-affinity rules")
 
 

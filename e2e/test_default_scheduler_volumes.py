@@ -53,9 +53,9 @@ def get_claim(world: DefaultWorld, name: str) -> dict[str, Any]:
 def wait_bound(world: DefaultWorld, name: str) -> str:
     """Waits until a claim is bound; returns its volume."""
 
-    def bound() -> str | None:
+    def bound() -> str:
         found = get_claim(world, name)
-        return str(found["spec"]["volumeName"]) if found["status"]["phase"] == "Bound" else None
+        return str(found["spec"]["volumeName"]) if found["status"]["phase"] == "Bound" else ""
 
     return wait_until(bound, what=lambda: f"claim {name} to be bound; it is {get_claim(world, name)}")
 

@@ -61,7 +61,10 @@ def test_a_volume_that_is_there_decides_the_node_and_is_bound_before_the_pod(wor
     right = world.node("b", labels={ZONE: "b"})
     name = storage_class(world, "kubernetes.io/no-provisioner")
     wanted = volume(world, "v", name, "b")
-    wait_until(lambda: world.plane.request("GET", f"/api/v1/persistentvolumes/{wanted}")["status"].get("phase") == "Available", what="the volume")
+    wait_until(
+        lambda: world.plane.request("GET", f"/api/v1/persistentvolumes/{wanted}")["status"].get("phase") == "Available",
+        what="the volume",
+    )
     claim(world, "c", name)
     world.pod("p", **using("c"))
     assert world.wait_placed("p") == {"p": right}
@@ -81,12 +84,20 @@ def test_a_volume_is_made_for_the_node_of_the_pod(world: World) -> None:
     world.pod("p", **using("c"))
 
     def chosen() -> str:
-        return (read_claim(world, "c")["metadata"].get("annotations") or {}).get("volume.kubernetes.io/selected-node", "")
+        return (read_claim(world, "c")["metadata"].get("annotations") or {}).get(
+            "volume.kubernetes.io/selected-node", ""
+        )
 
     assert wait_until(chosen, what="the chosen node") == node
     assert world.placed() == {}
     found = read_claim(world, "c")
-    reference = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "name": "c", "namespace": world.namespace, "uid": found["metadata"]["uid"]}
+    reference = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "name": "c",
+        "namespace": world.namespace,
+        "uid": found["metadata"]["uid"],
+    }
     volume(world, "made", name, "a", claimRef=reference)
     assert world.wait_placed("p") == {"p": node}
     assert read_claim(world, "c")["status"]["phase"] == "Bound"
@@ -101,7 +112,9 @@ def test_a_pod_whose_provisioning_failed_is_tried_again(world: World) -> None:
     path = f"/api/v1/namespaces/{world.namespace}/persistentvolumeclaims/c"
 
     def chosen() -> str:
-        return (read_claim(world, "c")["metadata"].get("annotations") or {}).get("volume.kubernetes.io/selected-node", "")
+        return (read_claim(world, "c")["metadata"].get("annotations") or {}).get(
+            "volume.kubernetes.io/selected-node", ""
+        )
 
     wait_until(chosen, what="the chosen node")
     found = read_claim(world, "c")

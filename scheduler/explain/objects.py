@@ -26,17 +26,9 @@ from scheduler.model import (
     storage_class_from_api,
     volume_attachment_from_api,
 )
-from scheduler.model.api import (
-    ApiBudget,
-    ApiNamespace,
-    ApiNode,
-    ApiPod,
-    ApiPodGroup,
-    ApiPriorityClass,
-    ApiReplicaSet,
-    ApiService,
-)
+from scheduler.model.api import ApiBudget, ApiNode, ApiPod, ApiPodGroup, ApiPriorityClass
 from scheduler.model.gang import DIALECTS
+from scheduler.model.owner_api import ApiNamespace, ApiReplicaSet, ApiService
 from scheduler.model.storage_api import (
     ApiClaim,
     ApiCSIDriver,

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from scheduler.config import Profile, SchedulerConfiguration
-    from scheduler.model.api import ApiPod, ApiStruct
+    from scheduler.model.api import ApiPod
+    from scheduler.model.volume_api import ApiStruct
 
     from .explanation import Explanation
     from .objects import GroupKind

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from scheduler.engine.inputs import ObjectChanged, ObjectRemoved
 from scheduler.model import Namespace, Owner, namespace_from_api, owner_of_labels, owner_of_selector
-from scheduler.model.api import ApiNamespace, ApiReplicaSet, ApiService
+from scheduler.model.owner_api import ApiNamespace, ApiReplicaSet, ApiService
 from scheduler.model.storage import (
     Claim,
     CSIDriver,

@@ -10,12 +10,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from .volume_api import ApiStruct, Volume
+
 Quantity: TypeAlias = str | int | float
 ResourceList: TypeAlias = dict[str, Quantity]
-
-
-class ApiStruct(msgspec.Struct, frozen=True, gc=False, rename="camel", kw_only=True, omit_defaults=True):
-    """Base of all wire types: immutable, acyclic (so kept from the garbage collector), camelCase on the wire."""
 
 
 class OwnerReference(ApiStruct, frozen=True):
@@ -206,81 +204,6 @@ class SchedulingGroup(ApiStruct, frozen=True):
     pod_group_name: str | None = None
 
 
-class ImageVolume(ApiStruct, frozen=True):
-    """An image mounted as a volume."""
-
-    reference: str = ""
-
-
-class ClaimSource(ApiStruct, frozen=True):
-    """The claim that a volume stands for."""
-
-    claim_name: str = ""
-    read_only: bool = False
-
-
-class GCEDisk(ApiStruct, frozen=True):
-    """A disk of Google's in-tree plugin."""
-
-    pd_name: str = ""
-    read_only: bool = False
-
-
-class AWSDisk(ApiStruct, frozen=True):
-    """A disk of Amazon's in-tree plugin."""
-
-    volume_id: str = msgspec.field(name="volumeID", default="")
-    read_only: bool = False
-
-
-class AzureDisk(ApiStruct, frozen=True):
-    """A disk of Azure's in-tree plugin."""
-
-    disk_uri: str = msgspec.field(name="diskURI", default="")
-    kind: str | None = None
-
-
-class NamedDisk(ApiStruct, frozen=True):
-    """A disk of Cinder's or Portworx' in-tree plugin."""
-
-    volume_id: str = msgspec.field(name="volumeID", default="")
-
-
-class ISCSIDisk(ApiStruct, frozen=True):
-    """A disk behind iSCSI."""
-
-    iqn: str = ""
-    read_only: bool = False
-
-
-class RBDImage(ApiStruct, frozen=True):
-    """An image in a Ceph cluster."""
-
-    monitors: list[str] = []
-    pool: str = "rbd"
-    image: str = ""
-    read_only: bool = False
-
-
-class Volume(ApiStruct, frozen=True):
-    """A volume; what scheduling reads of it."""
-
-    name: str = ""
-    image: ImageVolume | None = None
-    persistent_volume_claim: ClaimSource | None = None
-    ephemeral: dict[str, Any] | None = None
-    gce_persistent_disk: GCEDisk | None = None
-    aws_elastic_block_store: AWSDisk | None = None
-    azure_disk: AzureDisk | None = None
-    cinder: NamedDisk | None = None
-    portworx_volume: NamedDisk | None = None
-    iscsi: ISCSIDisk | None = None
-    rbd: RBDImage | None = None
-    #: Only that they are there is read.
-    azure_file: dict[str, Any] | None = None
-    vsphere_volume: dict[str, Any] | None = None
-
-
 class PodSpec(ApiStruct, frozen=True):
     """The spec of a pod."""
 
@@ -366,38 +289,6 @@ class ApiNode(ApiStruct, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
-
-
-class ApiNamespace(ApiStruct, frozen=True):
-    """A namespace; only its labels are read."""
-
-    metadata: ObjectMeta = ObjectMeta()
-
-
-class ServiceSpec(ApiStruct, frozen=True):
-    """The spec of a Service or a ReplicationController; labels that its pods have."""
-
-    selector: dict[str, str] | None = None
-
-
-class ApiService(ApiStruct, frozen=True):
-    """A Service or a ReplicationController."""
-
-    metadata: ObjectMeta = ObjectMeta()
-    spec: ServiceSpec = ServiceSpec()
-
-
-class ReplicaSetSpec(ApiStruct, frozen=True):
-    """The spec of a ReplicaSet or a StatefulSet; the selector of its pods."""
-
-    selector: LabelSelector | None = None
-
-
-class ApiReplicaSet(ApiStruct, frozen=True):
-    """A ReplicaSet or a StatefulSet."""
-
-    metadata: ObjectMeta = ObjectMeta()
-    spec: ReplicaSetSpec = ReplicaSetSpec()
 
 
 class ApiPriorityClass(ApiStruct, frozen=True):

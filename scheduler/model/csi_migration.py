@@ -14,8 +14,8 @@ import msgspec
 from .storage import NOWHERE, NodeTest, Reach
 
 if TYPE_CHECKING:
-    from .api import Volume
     from .storage import InTreeSource, PersistentVolume
+    from .volume_api import Volume
 
 
 class Successor(NamedTuple):

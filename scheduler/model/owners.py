@@ -12,7 +12,7 @@ import msgspec
 from .label_tests import Selector, SelectorError, selector_of, selector_of_labels
 
 if TYPE_CHECKING:
-    from .api import ApiNamespace, ApiReplicaSet, ApiService
+    from .owner_api import ApiNamespace, ApiReplicaSet, ApiService
 
 #: Kinds of owners and their API versions.
 OWNER_VERSIONS = {"Service": "v1", "ReplicationController": "v1", "ReplicaSet": "apps/v1", "StatefulSet": "apps/v1"}

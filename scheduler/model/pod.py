@@ -10,9 +10,10 @@ from functools import lru_cache
 
 import msgspec
 
-from .api import ApiPod, Condition, NodeAffinity, OwnerReference, PodSpec, Toleration, Volume
+from .api import ApiPod, Condition, NodeAffinity, OwnerReference, PodSpec, Toleration
 from .pod_terms import PodTerms, Spread, spreads_of, terms_of
 from .requests import asked_by, is_sidecar
+from .volume_api import Volume
 
 _TERMINAL = ("Succeeded", "Failed")
 _shape_encoder = msgspec.json.Encoder(order="sorted")

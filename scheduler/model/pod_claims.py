@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from .api import Volume
     from .pod import Pod
     from .storage import Claim
+    from .volume_api import Volume
 
 
 class ClaimUse(NamedTuple):

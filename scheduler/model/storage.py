@@ -18,7 +18,7 @@ from .selectors import matches_requirement
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .api import LabelSelector, NodeSelector, ObjectMeta, Quantity, ResourceList, Volume
+    from .api import LabelSelector, NodeSelector, ObjectMeta, Quantity, ResourceList
     from .storage_api import (
         ApiClaim,
         ApiCSIDriver,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         ApiVolumeAttachment,
         VolumeSpec,
     )
+    from .volume_api import Volume
 
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 BIND_COMPLETED_ANNOTATION = "pv.kubernetes.io/bind-completed"

@@ -6,19 +6,8 @@ scheduling reads, under the names of the Kubernetes API.
 
 from __future__ import annotations
 
-from .api import (
-    ApiStruct,
-    AWSDisk,
-    AzureDisk,
-    GCEDisk,
-    LabelSelector,
-    NamedDisk,
-    NodeSelector,
-    ObjectMeta,
-    Quantity,
-    ResourceList,
-    Resources,
-)
+from .api import LabelSelector, NodeSelector, ObjectMeta, Quantity, ResourceList, Resources
+from .volume_api import ApiStruct, AWSDisk, AzureDisk, GCEDisk, NamedDisk
 
 
 class ClaimSpec(ApiStruct, frozen=True):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from scheduler.framework.change import Change
     from scheduler.framework.cycle_state import CycleState
     from scheduler.model import Pod
-    from scheduler.model.api import Volume
+    from scheduler.model.volume_api import Volume
     from scheduler.state.objects import Objects
     from scheduler.state.snapshot import Nodes
 

@@ -10,16 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from scheduler.model.api import (
-    ApiBudget,
-    ApiNamespace,
-    ApiNode,
-    ApiPod,
-    ApiPodGroup,
-    ApiPriorityClass,
-    ApiService,
-)
+from scheduler.model.api import ApiBudget, ApiNode, ApiPod, ApiPodGroup, ApiPriorityClass
 from scheduler.model.gang import PREFIX
+from scheduler.model.owner_api import ApiNamespace, ApiService
 from scheduler.model.storage_api import (
     ApiClaim,
     ApiCSIDriver,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from scheduler.model import Namespace, namespace_from_api, owner_of_labels, owner_of_selector
-from scheduler.model.api import ApiNamespace, ApiReplicaSet, ApiService, ReplicaSetSpec
+from scheduler.model.owner_api import ApiNamespace, ApiReplicaSet, ApiService, ReplicaSetSpec
 from scheduler.model.storage import (
     csi_driver_from_api,
     csi_node_from_api,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from scheduler.model import Node
-    from scheduler.model.api import Volume
+    from scheduler.model.volume_api import Volume
 
     from .manifests import Document
 

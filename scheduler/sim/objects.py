@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
-from scheduler.model.api import ApiStruct, Condition, LabelSelector, ObjectMeta, PodSpec
+from scheduler.model.api import Condition, LabelSelector, ObjectMeta, PodSpec
 from scheduler.model.storage_api import ApiClaim  # noqa: TC001 - msgspec reads it
+from scheduler.model.volume_api import ApiStruct
 
 
 class PodTemplate(ApiStruct, frozen=True):

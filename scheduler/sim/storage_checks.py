@@ -23,8 +23,8 @@ from .schema import type_problems
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from scheduler.model.api import Volume
     from scheduler.model.storage_api import ClaimSpec
+    from scheduler.model.volume_api import Volume
 
     from .checks import Found
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from scheduler.model.api import ApiPod, ClaimSource, LabelSelector, ObjectMeta, OwnerReference, PodStatus, Volume
+from scheduler.model.api import ApiPod, LabelSelector, ObjectMeta, OwnerReference, PodStatus
+from scheduler.model.volume_api import ClaimSource, Volume
 
 from .annotations import EXIT_CODE, FAIL_COUNT, count_of
 from .defaults import rfc3339, suffix_of

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from scheduler.model import Pod
-    from scheduler.model.api import Volume
+    from scheduler.model.volume_api import Volume
     from scheduler.state.objects import Objects
 
 #: Driver, and its name for the volume.
