@@ -68,7 +68,7 @@ class InterPodAffinity(Plugin):
     def __init__(self, args: InterPodAffinityArgs | None, handle: Handle) -> None:
         """Start without any question asked."""
         super().__init__(args or InterPodAffinityArgs(), handle)
-        self._near = Nearness(handle.cluster.objects)
+        self._near = Nearness(handle)
 
     def sign(self, pod: Pod) -> Hashable:
         """Return the labels that some selector reads, as pods that are there may object to them; namespaces count too."""

@@ -16,9 +16,9 @@ from scheduler.state.pod_index import Question
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from scheduler.framework.handle import Handle
     from scheduler.model import Pod
     from scheduler.model.pod_terms import PodTerm
-    from scheduler.state.objects import Objects
 
 NOTHING = PodTerms()
 _MOST_KEPT = 4096
@@ -54,22 +54,22 @@ def question_of(terms: Iterable[PodTerm], namespaces: Mapping[str, Namespace]) -
 class Nearness:
     """Turns the terms of pods into questions."""
 
-    def __init__(self, objects: Objects) -> None:
-        """Take where namespaces are known."""
-        self._objects = objects
+    def __init__(self, handle: Handle) -> None:
+        """Take where to ask for namespaces."""
+        self._handle = handle
         self._known: dict[PodTerms, Near] = {}
         self._namespaces_at = -1
 
     def of(self, pod: Pod) -> Near:
         """Return what a pod asks."""
-        terms = pod.terms or NOTHING
-        at = self._objects.generation(Namespace)
+        terms, objects = pod.terms or NOTHING, self._handle.cluster.objects
+        at = objects.generation(Namespace)
         if at != self._namespaces_at or len(self._known) > _MOST_KEPT:
             self._known.clear()
             self._namespaces_at = at
         near = self._known.get(terms)
         if near is None:
-            namespaces = {name: n for (_, name), n in self._objects.all(Namespace).items()}
+            namespaces = {name: n for (_, name), n in objects.all(Namespace).items()}
             near = self._known[terms] = _near(terms, namespaces)
         return near
 

@@ -19,9 +19,9 @@ from .args import SOFT
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from scheduler.framework.handle import Handle
     from scheduler.model import Pod
     from scheduler.model.label_tests import Selector
-    from scheduler.state.objects import Objects
 
 HOSTNAME = "kubernetes.io/hostname"
 SYSTEM_DEFAULTS = (Spread(3, HOSTNAME, SOFT, ()), Spread(5, "topology.kubernetes.io/zone", SOFT, ()))
@@ -30,9 +30,9 @@ SYSTEM_DEFAULTS = (Spread(3, HOSTNAME, SOFT, ()), Spread(5, "topology.kubernetes
 class Constraints:
     """Finds the constraints of pods."""
 
-    def __init__(self, objects: Objects, defaults: Sequence[Spread]) -> None:
-        """Take where owners of pods are known, and the constraints of pods that have none."""
-        self._objects = objects
+    def __init__(self, handle: Handle, defaults: Sequence[Spread]) -> None:
+        """Take where to ask for owners of pods, and the constraints of pods that have none."""
+        self._handle = handle
         self.defaults = tuple(defaults)
         self._services: tuple[int, dict[tuple[str, tuple[str, str] | None], list[Selector]]] = (-1, {})
 
@@ -50,7 +50,7 @@ class Constraints:
         tests = [test for s in services if selects(s, pod.labels) for test in s]
         controller = next((o for o in pod.owners if o.controller), None)
         if controller is not None and OWNER_VERSIONS.get(controller.kind) == controller.api_version:
-            owner = self._objects.get(Owner, pod.namespace, f"{controller.kind}/{controller.name}")
+            owner = self._handle.cluster.objects.get(Owner, pod.namespace, f"{controller.kind}/{controller.name}")
             if owner is not None and controller.kind != "Service":
                 tests += owner.selector or ()
         return in_order(tests)
@@ -58,13 +58,13 @@ class Constraints:
     def _services_of(self, pod: Pod) -> list[Selector]:
         """Return the selectors of the Services that may mean a pod, looked up by the labels that it has."""
         generation, known = self._services
-        if generation != self._objects.generation(Owner):
+        if generation != self._handle.cluster.objects.generation(Owner):
             known = {}
-            for owner in self._objects.all(Owner).values():
+            for owner in self._handle.cluster.objects.all(Owner).values():
                 if owner.kind == "Service" and owner.selector is not None:
                     first = next(((t.key, t.values[0]) for t in owner.selector), None)
                     known.setdefault((owner.namespace, first), []).append(owner.selector)
-            self._services = self._objects.generation(Owner), known
+            self._services = self._handle.cluster.objects.generation(Owner), known
         return [s for label in (None, *pod.labels.items()) for s in known.get((pod.namespace, label), ())]
 
 

@@ -75,7 +75,7 @@ class PodTopologySpread(Plugin):
         self._is_system = self.args.defaulting_type == "System"
         listed = [spread_of(msgspec.convert(c, SpreadConstraint), {}) for c in self.args.default_constraints]
         defaults = SYSTEM_DEFAULTS if self._is_system else tuple(listed)
-        self._constraints = Constraints(handle.cluster.objects, defaults)
+        self._constraints = Constraints(handle, defaults)
 
     def sign(self, pod: Pod) -> Hashable:
         """Return which of its own constraints a pod counts for, or what its owners select."""
