@@ -17,6 +17,7 @@ from e2e.controlplane.client import ApiError
 from e2e.controlplane.cluster import ControlPlane
 from e2e.deployment import Replica, apply_manifests
 from e2e.objects import DefaultWorld, World
+from e2e.upstream import KubeScheduler
 from e2e.waiting import wait_until
 
 
@@ -87,24 +88,34 @@ def world(scheduler: Replica, control_plane: ControlPlane, namespace: str) -> It
 
 
 @pytest.fixture(scope="session")
-def default_scheduler(installed: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replica]:
-    """The scheduler in kube-scheduler's place: with a configuration file of that one's kind, for `default-scheduler`."""
-    replica = Replica(
-        installed,
-        tmp_path_factory.mktemp("default-scheduler"),
-        apiVersion="kubescheduler.config.k8s.io/v1",
-        kind="KubeSchedulerConfiguration",
-        leaderElection={"leaderElect": False},
-        profiles=[{"schedulerName": "default-scheduler"}],
-    )
+def default_scheduler(
+    installed: ControlPlane, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Replica | KubeScheduler]:
+    """The scheduler in kube-scheduler's place, with a configuration file of that one's kind; or that one itself."""
+    folder = tmp_path_factory.mktemp("default-scheduler")
+    configuration = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "profiles": [{"schedulerName": "default-scheduler"}],
+    }
+    running: Replica | KubeScheduler
+    if os.environ.get("E2E_SCHEDULER") == "kube-scheduler":
+        running = KubeScheduler(installed, folder, configuration)
+    else:
+        running = Replica(installed, folder, **configuration)
     try:
-        yield replica.wait_ready().wait_leading()
+        if isinstance(running, Replica):
+            running.wait_ready().wait_leading()
+        yield running
     finally:
-        replica.kill()
+        running.kill()
 
 
 @pytest.fixture
-def default_world(default_scheduler: Replica, control_plane: ControlPlane, namespace: str) -> Iterator[DefaultWorld]:
+def default_world(
+    default_scheduler: Replica | KubeScheduler, control_plane: ControlPlane, namespace: str
+) -> Iterator[DefaultWorld]:
     """Nodes and objects of one test, before the scheduler in kube-scheduler's place."""
     del default_scheduler
     own = DefaultWorld(control_plane, namespace)

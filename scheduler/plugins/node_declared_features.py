@@ -12,6 +12,7 @@ from scheduler.framework.status import ClusterEvent, Code, Reason, Status
 from scheduler.framework.verdicts import Verdicts
 
 if TYPE_CHECKING:
+    from scheduler.framework.change import Change
     from scheduler.framework.cycle_state import CycleState
     from scheduler.model import Pod
     from scheduler.state.snapshot import Nodes
@@ -42,3 +43,8 @@ class NodeDeclaredFeatures(Plugin):
             has_all = nodes.column((NAME, needed), lambda node: node.declared_features.issuperset(needed))
             verdicts.reject(~has_all, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, MISSING)
         return verdicts
+
+    def queueing_hint(self, event: ClusterEvent, change: Change, pod: Pod, reason: Reason) -> bool:
+        """Tell whether the node that changed declares every feature now."""
+        node = self.handle.cluster.nodes.get(change.node_name)
+        return node is None or node.declared_features.issuperset(pod.needed_features)
