@@ -152,8 +152,17 @@ class Access:
         """Return each pod's candidate: one for each shape, from an earlier cycle where plugins allow it."""
         runtime = self._runtimes[pods[0].scheduler_name]
         ties, found, by_shape = self._ties.of(self.snapshot), {}, dict[object, Candidate]()
+        keys: dict[object, object] = {}
         for pod in pods:
-            shared = runtime.key_of(pod)
+            alike = (
+                pod.shape,
+                tuple(pod.labels.items()),
+                pod.owners[:1],
+                pod.uid if pod.volumes or not pod.shape else "",
+            )
+            if alike not in keys:
+                keys[alike] = runtime.key_of(pod)
+            shared = keys[alike]
             shape = pod.uid if shared is None else shared
             candidate = by_shape.get(shape)
             if candidate is None:

@@ -208,7 +208,6 @@ class Candidate:
             self._evaluate()
             return
         rows = np.array([row for row in changed if self._open[row]], dtype=np.int64)
-        former = self._feasible
         if len(rows):
             self.evaluations += len(rows)
             self._result = None
@@ -216,25 +215,28 @@ class Candidate:
             self._near[rows] = runtime.filter(self.state, self.pod, nodes, changing_only=True, sight="near").passes()
             if is_settled:
                 self._far[rows] = runtime.filter(self.state, self.pod, nodes, sight="far").passes()
+        if is_settled and not len(rows):
+            return
         if not is_settled:
             self._result = None
             self._far = runtime.filter(self.state, self.pod, snapshot.nodes, sight="far").passes()
-        self._feasible = self._near & self._far & self._wanted()
-        for row in rows.tolist() if is_settled else list(self._refused_by_nominated):
-            self._refused_by_nominated.pop(row, None)
-        if self._nominated:
-            looked_at = rows.tolist() if is_settled else list(self._nominated)
-            for row in self._refused_by_nominated:
-                self._feasible[row] = False
-            self._respect_nominated([row for row in looked_at if row in self._nominated and self._wanted()[row]])
+            rows = np.flatnonzero(self._open)
+        former = self._feasible[rows]
+        self._feasible[rows] = self._near[rows] & self._far[rows]
+        self._look_at_nominated(rows)
         if self._is_scored:
-            flipped = former != self._feasible
-            is_set_changed = bool(flipped.any())
-            if is_set_changed:
-                self._keys[flipped] = -1
-                rows = np.union1d(rows, np.flatnonzero(flipped))
-            self._keys[rows] = -1
-            self._score_again(rows[self._feasible[rows]], is_set_changed=is_set_changed)
+            flipped = former != self._feasible[rows]
+            self._keys[rows[flipped]] = -1
+            again = rows if is_settled else rows[flipped | np.isin(rows, list(changed))]
+            self._keys[again] = -1
+            self._score_again(again[self._feasible[again]], is_set_changed=bool(flipped.any()))
+
+    def _look_at_nominated(self, rows: Ints) -> None:
+        """Look again at those of the rows where room is kept, or was."""
+        if self._refused_by_nominated or self._nominated:
+            for row in rows.tolist():
+                self._refused_by_nominated.pop(row, None)
+            self._respect_nominated([row for row in rows.tolist() if row in self._nominated])
 
     def _respect_nominated(self, rows: Sequence[int]) -> None:
         """Filter rows again with the pods nominated there counted in: both looks must pass."""

@@ -132,9 +132,10 @@ class Runtime:
         #: Pods of one shape share verdicts only if every plugin that filters or scores reads nothing else of them.
         looking = [plugin for plugin in profile.plugins.values() if _looks_at_nodes(plugin)]
         self.shares_shapes = all(plugin.READS_SHAPE_ONLY for plugin in looking)
-        self._signs = [(plugin.NAME, plugin.sign) for plugin in looking if hasattr(plugin, "sign")]
+        self._signs = [plugin.sign for plugin in looking if hasattr(plugin, "sign")]
         #: Plugins for which a change on one node may change what was said of others.
         self._far = {p.NAME: p for p in looking if not (p.READS_ONE_NODE or p.READS_NODES_ONLY)}
+        self._settling = [(name, getattr(plugin, "is_settled", None)) for name, plugin in self._far.items()]
         self._plugins = {point: tuple(e.plugin for e in enabled) for point, enabled in points.items()}
         self._counting = [
             count for p, _ in self._filters if (count := getattr(p, "counted_requests", None)) is not None
@@ -164,8 +165,8 @@ class Runtime:
         if not self.shares_shapes or not pod.shape:
             return None
         try:
-            return (pod.shape, *[_guard(name, "Sign", sign, pod) for name, sign in self._signs])
-        except PluginError:
+            return (pod.shape, *[sign(pod) for sign in self._signs])
+        except Exception:  # noqa: BLE001 - what fails here fails at Filter, too, where it is told; the pod shares nothing
             return None
 
     def is_far_sighted(self, plugin: Plugin) -> bool:
@@ -174,7 +175,10 @@ class Runtime:
 
     def is_settled(self, state: CycleState, pod: Pod, point: str) -> bool:
         """Tell whether what far-sighted plugins said at `filter` or `score` still holds where nothing changed."""
-        return all(self._is_one_settled(plugin, state, pod, point) for plugin in self._far.values())
+        for name, method in self._settling:
+            if method is None or not _guard(name, "IsSettled", method, state, pod, point):
+                return False
+        return True
 
     def is_part_settled(self, part: ScorePart, state: CycleState, pod: Pod) -> bool:
         """Tell whether one plugin's scores still hold where nothing changed."""

@@ -120,6 +120,8 @@ class PodIndex:
         #: What-ifs under way: (uid, +1 or -1) to the pod and its slot.
         self._trials: dict[tuple[str, int], tuple[Pod, int]] = {}
         self._versions = 0
+        #: Grows whenever a pod that carries terms is counted in or out.
+        self.carried_version = 0
         self._most_groups = MOST_GROUPS
         self._most_carried = MOST_GROUPS
 
@@ -263,7 +265,7 @@ class PodIndex:
         for term in carried:
             term.tally.add(slot, count, self.capacity)
             self._versions += 1
-            term.version = self._versions
+            self.carried_version = term.version = self._versions
 
     def _use_claims(self, pod: Pod, count: int) -> None:
         for claim in set(named_claims(pod)):

@@ -73,7 +73,8 @@ class InterPodAffinity(Plugin):
     def sign(self, pod: Pod) -> Hashable:
         """Return the labels that some selector reads, as pods that are there may object to them; namespaces count too."""
         index = self.handle.snapshot.pods
-        index.name_keys(test.key for t in (pod.terms.affinity if pod.terms else ()) for test in t.selector or ())
+        if pod.terms is not None:
+            index.name_keys(test.key for t in pod.terms.affinity for test in t.selector or ())
         return index.projection(pod.labels), self.handle.cluster.objects.generation(Namespace)
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
@@ -84,6 +85,7 @@ class InterPodAffinity(Plugin):
         near = self._near.of(pod)
         objections = self._objections(pod)
         state.write((NAME, "filter"), self._filter_stamp(near, objections))
+        state.write((NAME, "carried", "filter"), nodes.snapshot.pods.carried_version)
         if near.affinity is not None or near.anti or self._is_looked_at_node_by_node():
             return None
         snapshot = nodes.snapshot
@@ -113,6 +115,7 @@ class InterPodAffinity(Plugin):
         snapshot, near = nodes.snapshot, self._near.of(pod)
         likings = self._likings(pod)
         state.write((NAME, "score"), self._score_stamp(near, likings))
+        state.write((NAME, "carried", "score"), snapshot.pods.carried_version)
         if self.args.ignore_preferred_terms_of_existing_pods and not near.preferred:
             return Status.skip()
         sums = by_key(likings, snapshot, self._weights())
@@ -163,6 +166,8 @@ class InterPodAffinity(Plugin):
 
     def is_settled(self, state: CycleState, pod: Pod, point: str) -> bool:
         """Tell whether the counts that matter for a pod are still the same."""
+        if pod.terms is None and state.read((NAME, "carried", point)) == self.handle.snapshot.pods.carried_version:
+            return True
         near = self._near.of(pod)
         if point == "filter":
             return bool(state.read((NAME, "filter")) == self._filter_stamp(near, self._objections(pod)))

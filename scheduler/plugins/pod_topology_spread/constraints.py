@@ -46,14 +46,13 @@ class Constraints:
 
     def owners_selector(self, pod: Pod) -> Selector | None:
         """Return what selects a pod together with its like: its Services and its controller; empty for none."""
-        services = self._services_of(pod)
-        tests = [test for s in services if selects(s, pod.labels) for test in s]
+        tests = [test for s in self._services_of(pod) if selects(s, pod.labels) for test in s]
         controller = next((o for o in pod.owners if o.controller), None)
         if controller is not None and OWNER_VERSIONS.get(controller.kind) == controller.api_version:
             owner = self._handle.cluster.objects.get(Owner, pod.namespace, f"{controller.kind}/{controller.name}")
             if owner is not None and controller.kind != "Service":
                 tests += owner.selector or ()
-        return in_order(tests)
+        return in_order(tests) if tests else ()
 
     def _services_of(self, pod: Pod) -> list[Selector]:
         """Return the selectors of the Services that may mean a pod, looked up by the labels that it has."""
@@ -65,6 +64,8 @@ class Constraints:
                     first = next(((t.key, t.values[0]) for t in owner.selector), None)
                     known.setdefault((owner.namespace, first), []).append(owner.selector)
             self._services = self._handle.cluster.objects.generation(Owner), known
+        if not known:
+            return []
         return [s for label in (None, *pod.labels.items()) for s in known.get((pod.namespace, label), ())]
 
 
