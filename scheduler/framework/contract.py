@@ -36,8 +36,11 @@ METHODS: dict[str, tuple[str, ...]] = {
     "bind": ("state", "pod", "node_name"),
     "post_bind": ("state", "pod", "node_name"),
     "queueing_hint": ("event", "change", "pod", "reason"),
+    "counted_requests": ("pod",),
+    "sign": ("pod",),
+    "is_settled": ("state", "pod", "point"),
 }
-_HELPING = ("normalize", "queueing_hint")
+_HELPING = ("normalize", "queueing_hint", "counted_requests", "sign", "is_settled")
 _ALIKE = 0.8
 
 
