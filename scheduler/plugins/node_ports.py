@@ -13,13 +13,15 @@ import numpy as np
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import ClusterEvent, Code, Reason, Status
 from scheduler.framework.verdicts import Verdicts
+from scheduler.state.row_cache import RowFollower
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from scheduler.framework.cycle_state import CycleState
     from scheduler.model import HostPort, Pod
-    from scheduler.state.snapshot import Nodes
+    from scheduler.state.rows import Row
+    from scheduler.state.snapshot import Nodes, Snapshot
 
 NAME = "NodePorts"
 TAKEN = Reason(
@@ -39,6 +41,26 @@ def clash(wanted: Iterable[HostPort], claimed: Iterable[HostPort]) -> bool:
     )
 
 
+class Claims(RowFollower):
+    """Which rows use a port number, and with which claims."""
+
+    def fill(self, snapshot: Snapshot) -> None:
+        """Take over all rows."""
+        self.rows_by_number: dict[int, dict[int, list[HostPort]]] = {}
+        self._numbers: dict[int, set[int]] = {}
+        for index, row in enumerate(snapshot.all_rows):
+            self.update(index, row)
+
+    def update(self, index: int, row: Row) -> None:
+        """Take over one row."""
+        for number in self._numbers.pop(index, ()):
+            del self.rows_by_number[number][index]
+        if claimed := [port for pod in row.pods.values() if pod.ports for port in pod.ports]:
+            self._numbers[index] = {port.port for port in claimed}
+            for port in claimed:
+                self.rows_by_number.setdefault(port.port, {}).setdefault(index, []).append(port)
+
+
 class NodePorts(Plugin):
     """Keep host ports unique."""
 
@@ -51,11 +73,13 @@ class NodePorts(Plugin):
         return None if pod.ports else Status.skip()
 
     def filter_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts:
-        """Refuse nodes on which a port is taken; O(pods), for the few pods that ask."""
+        """Refuse nodes on which a port is taken; O(nodes that use one of the numbers)."""
         verdicts = Verdicts(len(nodes))
         if wanted := pod.ports:
-            every = nodes.snapshot.all_rows
-            claims = [[p.ports for p in every[i].pods.values() if p.ports] for i in nodes.rows.tolist()]
-            taken = [bool(ports) and any(clash(wanted, each) for each in ports) for ports in claims]
-            verdicts.reject(np.array(taken, dtype=np.bool_), Code.UNSCHEDULABLE, TAKEN)
+            claims = nodes.snapshot.follower(NAME, Claims)
+            taken = np.zeros(len(nodes.snapshot.all_rows), dtype=np.bool_)
+            for number in {port.port for port in wanted}:
+                rows = claims.rows_by_number.get(number, {})
+                taken[[row for row, ports in rows.items() if clash(wanted, ports)]] = True
+            verdicts.reject(nodes.at(taken), Code.UNSCHEDULABLE, TAKEN)
         return verdicts

@@ -40,12 +40,14 @@ class TaintToleration(Plugin):
         """Refuse nodes with a taint that the pod does not tolerate."""
         found, taints = untolerated(nodes, pod.tolerations, compares=self.is_gate_on(GATE))
         verdicts = Verdicts(len(nodes))
-        for index, taint in enumerate(taints, start=1):
-            if index > MOST_NAMED:
-                rest = found >= index
+        if not taints:
+            return verdicts
+        for order, index in enumerate(np.flatnonzero(np.bincount(found)[1:]).tolist(), start=1):
+            if order > MOST_NAMED:
+                rest = found > index
                 verdicts.reject(rest, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Reason("UntoleratedTaint", TEXT, CURES))
                 break
-            verdicts.reject(found == index, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, _reason(taint))
+            verdicts.reject(found == index + 1, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, _reason(taints[index]))
         return verdicts
 
     def score_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:

@@ -51,7 +51,7 @@ def untolerated(
     """Return which taint keeps the pod off each node: 0 for none, else 1 + its place in the taints; shape (len(nodes),)."""
     numbers = nodes.column(COLUMN, _number, np.int64)
     taint_of, taints = _refusals(tolerations, compares, len(_numbers))
-    return taint_of[numbers], taints
+    return (taint_of[numbers] if taints else np.zeros(len(nodes), dtype=np.int64)), taints
 
 
 def tolerated(nodes: Nodes, tolerations: tuple[Toleration, ...], *, compares: bool = False) -> Bools:
@@ -63,8 +63,8 @@ def tolerated(nodes: Nodes, tolerations: tuple[Toleration, ...], *, compares: bo
 def disliked(nodes: Nodes, tolerations: tuple[Toleration, ...], *, compares: bool = False) -> Ints:
     """Return how many PreferNoSchedule taints of each node the pod does not tolerate."""
     numbers = nodes.column(COLUMN, _number, np.int64)
-    counts: Ints = _dislikes(tolerations, compares, len(_numbers))[numbers]
-    return counts
+    count_of, is_zero = _dislikes(tolerations, compares, len(_numbers))
+    return np.zeros(len(nodes), dtype=np.int64) if is_zero else count_of[numbers]
 
 
 def _number(node: Node) -> int:
@@ -84,8 +84,7 @@ def _refusals(tolerations: tuple[Toleration, ...], compares: bool, sets: int) ->
 
 
 @lru_cache(maxsize=1024)
-def _dislikes(tolerations: tuple[Toleration, ...], compares: bool, sets: int) -> Ints:
-    """Count the disliked taints of the first so many sets."""
-    return np.array(
-        [count_disliked(taints, tolerations, compares=compares) for taints in list(_numbers)[:sets]], dtype=np.int64
-    )
+def _dislikes(tolerations: tuple[Toleration, ...], compares: bool, sets: int) -> tuple[Ints, bool]:
+    """Count the disliked taints of the first so many sets; tell whether there are none."""
+    counts = [count_disliked(taints, tolerations, compares=compares) for taints in list(_numbers)[:sets]]
+    return np.array(counts, dtype=np.int64), not any(counts)

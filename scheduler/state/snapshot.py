@@ -16,6 +16,7 @@ from scheduler.model.quantity import LARGEST
 
 from .domains import Domains
 from .pod_index import PodIndex
+from .row_cache import F, Followers
 from .rows import NodeView, Row
 
 if TYPE_CHECKING:
@@ -138,6 +139,7 @@ class Snapshot:
         self.changed_rows: list[int] = []
         self.epoch = 0
         self._index = PodIndex()
+        self._followers = Followers()
 
     @property
     def nodes(self) -> Nodes:
@@ -215,6 +217,7 @@ class Snapshot:
         self.row_of = {row.node.name: i for i, row in enumerate(rows)}
         self._columns.clear()
         self._fixed.clear()
+        self._followers.clear()
         self.changed_rows.clear()
         self.epoch += 1
         if nodes_changed:
@@ -255,8 +258,13 @@ class Snapshot:
             self._node_columns[key] = column
         return column
 
+    def follower(self, key: Hashable, make: Callable[[], F]) -> F:
+        """Return what somebody keeps of the rows under a key, up to date (`RowFollower`)."""
+        return self._followers.get(key, make, self)
+
     def _refresh(self, index: int) -> None:
         """Bring every column that depends on pods up to date in one row, and note that it changed."""
+        self._followers.note(index)
         if len(self.changed_rows) >= _LONGEST_LOG:
             self.changed_rows.clear()
             self.epoch += 1

@@ -88,42 +88,59 @@ def anew(snapshot: Snapshot) -> Snapshot:
     return other
 
 
+class World:
+    """Three nodes, pods on them, and what was tried since the snapshot was taken."""
+
+    def __init__(self, data: st.DataObject) -> None:
+        """Draw the nodes."""
+        self.draw = data.draw
+        self.state = ClusterState()
+        for name in "abc":
+            self.state.set_node(self.draw(nodes(name)))
+        self.take_snapshot()
+
+    def take_snapshot(self) -> None:
+        """Start from what is known of the cluster."""
+        self.snapshot = self.state.snapshot()
+        self.mark = self.snapshot.mark()
+        self.undos: list[Callable[[], None]] = []
+
+    def what_if(self, step: int) -> None:
+        """Place or remove a pod, or undo one of these, whichever."""
+        placed = [(uid, i) for i, row in enumerate(self.snapshot.all_rows) for uid in row.pods if "trial" not in uid]
+        match self.draw(st.sampled_from(("place", "remove", "undo"))):
+            case "place":
+                self.undos.append(self.snapshot.place(self.draw(pods(f"trial{step}")), self.draw(st.integers(0, 2))))
+            case "remove" if placed:
+                self.undos.append(self.snapshot.remove(*self.draw(st.sampled_from(placed))))
+            case "undo" if self.undos:
+                self.undos.pop(self.draw(st.integers(0, len(self.undos) - 1)))()
+
+    def change(self, step: int) -> None:
+        """Undo what was tried and change a pod or a node."""
+        while self.undos:
+            self.undos.pop()()
+        self.snapshot.is_as_at(self.mark)
+        match self.draw(st.sampled_from(("pod", "gone", "node", "nothing"))):
+            case "pod":
+                self.state.set_pod(self.draw(pods(f"p{step % 3}", self.draw(st.sampled_from("abc")))))
+            case "gone" if self.state.pods:
+                self.state.remove_pod(self.draw(st.sampled_from(sorted(self.state.pods))))
+            case "node":
+                self.state.set_node(self.draw(nodes("b")))
+        self.take_snapshot()
+
+
 @given(st.data())
 def test_what_is_kept_is_what_a_new_snapshot_gives(data: st.DataObject) -> None:
     """Through what-ifs, undone in any order and then declared undone, and through changes of pods and nodes."""
-    state = ClusterState()
-    for name in ("a", "b", "c"):
-        state.set_node(data.draw(nodes(name)))
-    snapshot = state.snapshot()
-    undos: list[Callable[[], None]] = []
-    mark = snapshot.mark()
+    world = World(data)
     for step in range(data.draw(st.integers(1, 8))):
-        match data.draw(st.sampled_from(("place", "remove", "undo", "pod", "gone", "node"))):
-            case "place":
-                undos.append(snapshot.place(data.draw(pods(f"trial{step}")), data.draw(st.integers(0, 2))))
-            case "remove":
-                placed = [(uid, i) for i, row in enumerate(snapshot.all_rows) for uid in row.pods if "trial" not in uid]
-                if placed:
-                    undos.append(snapshot.remove(*data.draw(st.sampled_from(placed))))
-            case "undo":
-                if undos:
-                    undos.pop(data.draw(st.integers(0, len(undos) - 1)))()
-            case change:
-                while undos:
-                    undos.pop()()
-                snapshot.is_as_at(mark)
-                if change == "pod":
-                    state.set_pod(data.draw(pods(f"p{step % 3}", data.draw(st.sampled_from("abc")))))
-                elif change == "gone" and state.pods:
-                    state.remove_pod(data.draw(st.sampled_from(sorted(state.pods))))
-                elif change == "node":
-                    state.set_node(data.draw(nodes("b")))
-                snapshot = state.snapshot()
-                mark = snapshot.mark()
+        (world.what_if if data.draw(st.booleans()) else world.change)(step)
         asking = data.draw(pods("asking"))
         rows = np.array(data.draw(st.lists(st.integers(0, 2), unique=True)), dtype=np.int64)
         for plugin in data.draw(st.sets(st.sampled_from(PLUGINS), max_size=len(PLUGINS))):
-            assert said(plugin, asking, snapshot, rows) == said(plugin, asking, anew(snapshot), rows)
+            assert said(plugin, asking, world.snapshot, rows) == said(plugin, asking, anew(world.snapshot), rows)
 
 
 @given(

@@ -6,7 +6,7 @@ counts, not what they use.  A request beyond what a node offers cannot be cured 
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -15,7 +15,8 @@ from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import ClusterEvent, Code, Kind, Reason
 from scheduler.framework.verdicts import Verdicts
 
-from .strategies import NodeResourcesFitArgs, least_allocated, line, most_allocated
+from .shares import Room, Shares
+from .strategies import NodeResourcesFitArgs, line
 
 if TYPE_CHECKING:
     from scheduler.framework.change import Change
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from scheduler.model import Pod
     from scheduler.state.snapshot import Ints, Nodes
 
+    from .shares import Numbers
     from .strategies import Strategy
 
 NAME = "NodeResourcesFit"
@@ -73,14 +75,14 @@ class NodeResourcesFit(Plugin):
     def filter_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts:
         """Refuse nodes without room, with a reason for each resource that lacks."""
         verdicts = Verdicts(len(nodes))
-        verdicts.reject(nodes.pod_counts() >= nodes.allocatable("pods"), Code.UNSCHEDULABLE, TOO_MANY_PODS)
+        if (is_full := _room("", nodes).is_short(1, nodes)) is not None:
+            verdicts.reject(is_full, Code.UNSCHEDULABLE, TOO_MANY_PODS)
         for resource, count in pod.requests.items():
             if count == 0 or self._is_ignored(resource):
                 continue
-            offered = nodes.allocatable(resource)
-            is_short = offered - nodes.requested(resource) < count
-            if is_short.any():
-                never = offered < count
+            is_short = _room(resource, nodes).is_short(count, nodes)
+            if is_short is not None and is_short.any():
+                never = nodes.allocatable(resource) < count
                 reason = insufficient(resource, count, ever=True)
                 verdicts.reject(never, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reason)
                 verdicts.reject(is_short & ~never, Code.UNSCHEDULABLE, insufficient(resource, count, ever=False))
@@ -105,29 +107,39 @@ class NodeResourcesFit(Plugin):
 
     def score_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
         """Return the weighted mean over the resources that a node offers."""
-        total: Ints = np.zeros(len(nodes), dtype=np.int64)
-        weights: Ints | int = 0
+        total: Numbers = np.zeros(len(nodes))
+        weights: Numbers | int = 0
         for resource, weight, strategy in self._scored:
             count = _scored_request(pod, resource)
             if count == 0 and resource not in ALWAYS_SCORED:
                 continue
-            offered = nodes.allocatable(resource)
-            scores = self._score(strategy, nodes.scored_usage(resource) + count, offered)
+            shares = nodes.snapshot.follower((NAME, "shares", resource), partial(Shares, resource))
+            scores = self._score(strategy, shares, count, nodes)
             total += scores if weight == 1 else weight * scores
             if self._is_rounded:
                 weights = weights + weight * (scores > 0)
             else:
-                weights = weights + (weight if offered.all() else weight * (offered > 0))
-        weights = np.maximum(weights, 1)
-        return (2 * total + weights) // (2 * weights) if self._is_rounded else total // weights
+                weights = weights + (weight if shares.has is None else weight * nodes.at(shares.has))
+        if not isinstance(weights, int):
+            np.maximum(weights, 1, out=weights)
+        elif not weights:
+            return np.zeros(len(nodes), dtype=np.int64)
+        if self._is_rounded:
+            total += total + weights
+            weights = weights * 2
+        total /= weights
+        mean: Ints = total.astype(np.int64)
+        return mean
 
-    def _score(self, strategy: Strategy, used: Ints, offered: Ints) -> Ints:
+    def _score(self, strategy: Strategy, shares: Shares, count: int, nodes: Nodes) -> Numbers:
         """Score one resource; 0 for nodes that offer none."""
         if strategy == "LeastAllocated":
-            return least_allocated(used, offered)
+            return shares.least_allocated(count, nodes)
+        most = shares.most_allocated(count, nodes)
         if strategy == "MostAllocated" or self._line is None:
-            return most_allocated(used, offered)
-        return np.where(offered > 0, self._line[most_allocated(used, offered)], 0)
+            return most
+        scores = self._line[most.astype(np.int64)]
+        return scores if shares.has is None else np.where(nodes.at(shares.has), scores, 0)
 
     def _is_ignored(self, resource: str) -> bool:
         """Tell whether Filter leaves a resource to others."""
@@ -135,6 +147,10 @@ class NodeResourcesFit(Plugin):
             return False
         group = resource.partition("/")[0]
         return resource in self.args.ignored_resources or group in self.args.ignored_resource_groups
+
+
+def _room(resource: str, nodes: Nodes) -> Room:
+    return nodes.snapshot.follower((NAME, "room", resource), partial(Room, resource))
 
 
 def _scored_request(pod: Pod, resource: str) -> int:

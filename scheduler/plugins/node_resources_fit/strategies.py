@@ -94,16 +94,6 @@ class NodeResourcesFitArgs(ConfigurationModel):
         return groups
 
 
-def least_allocated(used: Ints, offered: Ints) -> Ints:
-    """Return the free share in percent; 0 where more is used than offered, or nothing offered."""
-    return _percent(np.maximum(offered - used, 0), offered)
-
-
-def most_allocated(used: Ints, offered: Ints) -> Ints:
-    """Return the used share in percent, at most 100; 0 where nothing is offered."""
-    return _percent(np.minimum(used, offered), offered)
-
-
 def line(shape: list[ShapePoint]) -> Ints:
     """Return the score of each utilization from 0 to 100; between points the division rounds towards zero."""
     table = np.full(FULL + 1, shape[-1].score * SHAPE_SCALE, dtype=np.int64)
@@ -114,10 +104,3 @@ def line(shape: list[ShapePoint]) -> Ints:
             step = abs(rise) * (x - left.utilization) // width
             table[x] = left.score * SHAPE_SCALE + (step if rise >= 0 else -step)
     return table
-
-
-def _percent(part: Ints, whole: Ints) -> Ints:
-    """Return a part of each whole in percent, rounded down; 0 of nothing."""
-    part *= FULL
-    part //= whole if whole.all() else np.maximum(whole, 1)
-    return part

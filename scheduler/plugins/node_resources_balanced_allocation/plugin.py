@@ -6,15 +6,17 @@ becomes less balanced below; the range is 50 to 100.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
 from scheduler.config import ConfigurationModel
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import Status
+
+from .balances import Balances
 
 if TYPE_CHECKING:
     from scheduler.framework.cycle_state import CycleState
@@ -22,10 +24,7 @@ if TYPE_CHECKING:
     from scheduler.model import Pod
     from scheduler.state.snapshot import Ints, Nodes
 
-Floats: TypeAlias = npt.NDArray[np.float64]
-
 NAME = "NodeResourcesBalancedAllocation"
-PAIR = 2
 #: Balanced even if the pod asks for none of them.
 ALWAYS_SCORED = ("cpu", "memory", "ephemeral-storage")
 
@@ -44,33 +43,6 @@ class NodeResourcesBalancedAllocationArgs(ConfigurationModel):
 
     resources: list[BalancedResource] = Field(default=[BalancedResource(name="cpu"), BalancedResource(name="memory")])
     """Resources to balance against each other."""
-
-
-def balance(used: list[Floats], offered: list[Floats]) -> Ints:
-    """Return (1 - standard deviation of the used shares)·100 per node, over the resources that it offers.
-
-    The order of the float operations is kube-scheduler's: two resources are compared without a root.
-    """
-    if len(used) == PAIR and all(o.all() for o in offered):
-        first, second = (np.minimum(u / o, 1.0) for u, o in zip(used, offered, strict=True))
-        return _to_score(np.abs(first - second) / 2)
-    has = [o > 0 for o in offered]
-    shares = [np.where(o > 0, np.minimum(u / np.maximum(o, 1), 1.0), 0.0) for u, o in zip(used, offered, strict=True)]
-    kinds = np.add.reduce(has, dtype=np.int64)
-    divisor = np.maximum(kinds, 1)
-    mean = np.add.reduce(shares) / divisor
-    squares = [np.where(h, (share - mean) * (share - mean), 0.0) for h, share in zip(has, shares, strict=True)]
-    lowest = np.minimum.reduce([np.where(h, share, 2.0) for h, share in zip(has, shares, strict=True)])
-    pair = (np.maximum.reduce(shares) - lowest) / 2
-    return _to_score(np.where(kinds == PAIR, pair, np.sqrt(np.add.reduce(squares) / divisor)))
-
-
-def _to_score(deviation: Floats) -> Ints:
-    return ((1 - deviation) * 100).astype(np.int64)
-
-
-def _floats(columns: list[Ints]) -> list[Floats]:
-    return [column.astype(np.float64) for column in columns]
 
 
 class NodeResourcesBalancedAllocation(Plugin):
@@ -92,10 +64,8 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     def score_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
         """Return 75 and half of what the balance gains or loses by the pod."""
-        names = [name for name in self._names if name in ALWAYS_SCORED or pod.requests.get(name, 0)]
+        names = tuple(name for name in self._names if name in ALWAYS_SCORED or pod.requests.get(name, 0))
         if not names:
             return np.zeros(len(nodes), dtype=np.int64)
-        offered = _floats([nodes.allocatable(name) for name in names])
-        before = [nodes.requested(name) for name in names]
-        after = [used + pod.requests.get(name, 0) for used, name in zip(before, names, strict=True)]
-        return 50 + (50 + balance(_floats(after), offered) - balance(_floats(before), offered)) // 2
+        balances = nodes.snapshot.follower((NAME, names), partial(Balances, names))
+        return balances.scores([pod.requests.get(name, 0) for name in names], nodes)
