@@ -103,7 +103,7 @@ class NodeSelectorTerm(ApiStruct, frozen=True):
 class NodeSelector(ApiStruct, frozen=True):
     """One of its terms must hold."""
 
-    node_selector_terms: list[NodeSelectorTerm] = []
+    node_selector_terms: list[NodeSelectorTerm] = msgspec.field(default_factory=list)
 
 
 class PreferredSchedulingTerm(ApiStruct, frozen=True):
@@ -212,7 +212,7 @@ class PodSpec(ApiStruct, frozen=True):
     priority: int | None = None
     priority_class_name: str = ""
     preemption_policy: str | None = None
-    containers: list[Container] = []
+    containers: list[Container] = msgspec.field(default_factory=list)
     init_containers: list[Container] | None = None
     volumes: list[Volume] | None = None
     overhead: ResourceList | None = None

@@ -17,9 +17,11 @@ from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import ClusterEvent, Code, PreFilterResult, Reason, Status
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model.api import NodeAffinity as Affinity
+from scheduler.model.selectors import matches_node
 from scheduler.state.node_selectors import NAME_FIELD, required_holds, selector_holds, term_error, term_holds
 
 if TYPE_CHECKING:
+    from scheduler.framework.change import Change
     from scheduler.framework.cycle_state import CycleState
     from scheduler.framework.handle import Handle
     from scheduler.model import Pod
@@ -105,6 +107,15 @@ class NodeAffinity(Plugin):
         if held is not None:
             verdicts.reject(enforced & ~held, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, NO_MATCH)
         return verdicts
+
+    def queueing_hint(self, event: ClusterEvent, change: Change, pod: Pod, reason: Reason) -> bool:
+        """Tell whether the node that changed has the labels that are required."""
+        node = self.handle.cluster.nodes.get(change.node_name)
+        if node is None:
+            return True
+        labels, terms = node.labels, [_required(self._added), _required(pod.node_affinity)]
+        has_labels = all(labels.get(key) == value for key, value in pod.node_selector.items())
+        return has_labels and all(t is None or matches_node(t, labels, node.name) for t in terms)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         """Leave pods that prefer nothing alone; a preference that does not parse ends the cycle, as in kube-scheduler."""

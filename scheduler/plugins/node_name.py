@@ -15,6 +15,7 @@ from scheduler.framework.status import ClusterEvent, Code, Kind, PreFilterResult
 from scheduler.framework.verdicts import Verdicts
 
 if TYPE_CHECKING:
+    from scheduler.framework.change import Change
     from scheduler.framework.cycle_state import CycleState
     from scheduler.model import Node, Pod
     from scheduler.state.snapshot import Nodes
@@ -46,6 +47,10 @@ class NodeName(Plugin):
             is_other = nodes.column("name", _name, np.str_) != pod.node_name
             verdicts.reject(is_other, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, OTHER_NODE)
         return verdicts
+
+    def queueing_hint(self, event: ClusterEvent, change: Change, pod: Pod, reason: Reason) -> bool:
+        """Tell whether the node came that the pod names."""
+        return not change.node_name or change.node_name == pod.node_name
 
 
 def _name(node: Node) -> str:

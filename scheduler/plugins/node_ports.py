@@ -18,6 +18,7 @@ from scheduler.state.row_cache import RowFollower
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from scheduler.framework.change import Change
     from scheduler.framework.cycle_state import CycleState
     from scheduler.model import HostPort, Pod
     from scheduler.state.rows import Row
@@ -55,7 +56,7 @@ class Claims(RowFollower):
         """Take over one row."""
         for number in self._numbers.pop(index, ()):
             del self.rows_by_number[number][index]
-        if claimed := [port for pod in row.pods.values() if pod.ports for port in pod.ports]:
+        if claimed := row.claimed_ports():
             self._numbers[index] = {port.port for port in claimed}
             for port in claimed:
                 self.rows_by_number.setdefault(port.port, {}).setdefault(index, []).append(port)
@@ -83,3 +84,8 @@ class NodePorts(Plugin):
                 taken[[row for row, ports in rows.items() if clash(wanted, ports)]] = True
             verdicts.reject(nodes.at(taken), Code.UNSCHEDULABLE, TAKEN)
         return verdicts
+
+    def queueing_hint(self, event: ClusterEvent, change: Change, pod: Pod, reason: Reason) -> bool:
+        """Tell whether the pod that went had claimed one of the ports."""
+        gone = change.former_pod
+        return event is not ClusterEvent.POD_REMOVED or gone is None or clash(pod.ports, gone.ports)

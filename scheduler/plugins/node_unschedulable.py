@@ -14,6 +14,7 @@ from scheduler.model.api import Taint
 from scheduler.model.selectors import tolerates
 
 if TYPE_CHECKING:
+    from scheduler.framework.change import Change
     from scheduler.framework.cycle_state import CycleState
     from scheduler.model import Node, Pod
     from scheduler.state.snapshot import Nodes
@@ -27,6 +28,11 @@ UNSCHEDULABLE = Reason(
 TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
+def is_tolerated(pod: Pod) -> bool:
+    """Tell whether a pod tolerates the taint of a cordoned node."""
+    return any(tolerates(toleration, TAINT) for toleration in pod.tolerations)
+
+
 class NodeUnschedulable(Plugin):
     """Avoid cordoned nodes."""
 
@@ -37,10 +43,15 @@ class NodeUnschedulable(Plugin):
     def filter_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts:
         """Refuse cordoned nodes to pods that do not tolerate the taint of a cordoned node."""
         verdicts = Verdicts(len(nodes))
-        if not any(tolerates(toleration, TAINT) for toleration in pod.tolerations):
+        if not is_tolerated(pod):
             is_cordoned = nodes.column(NAME, _is_unschedulable)
             verdicts.reject(is_cordoned, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, UNSCHEDULABLE)
         return verdicts
+
+    def queueing_hint(self, event: ClusterEvent, change: Change, pod: Pod, reason: Reason) -> bool:
+        """Tell whether the node that changed takes pods now, or this one all the same."""
+        node = self.handle.cluster.nodes.get(change.node_name)
+        return node is None or not node.is_unschedulable or is_tolerated(pod)
 
 
 def _is_unschedulable(node: Node) -> bool:

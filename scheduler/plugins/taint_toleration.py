@@ -12,9 +12,10 @@ import numpy as np
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import ClusterEvent, Code, Reason
 from scheduler.framework.verdicts import Verdicts
-from scheduler.state.node_taints import disliked, untolerated
+from scheduler.state.node_taints import disliked, first_untolerated, untolerated
 
 if TYPE_CHECKING:
+    from scheduler.framework.change import Change
     from scheduler.framework.cycle_state import CycleState
     from scheduler.model import Pod
     from scheduler.model.api import Taint
@@ -58,6 +59,13 @@ class TaintToleration(Plugin):
         """Return 100 for the fewest such taints, scaled down to 0 for the most."""
         most = int(scores.max(initial=0))
         return 100 - scores * 100 // most if most else np.full_like(scores, 100)
+
+    def queueing_hint(self, event: ClusterEvent, change: Change, pod: Pod, reason: Reason) -> bool:
+        """Tell whether the node that changed lets the pod in now."""
+        node = self.handle.cluster.nodes.get(change.node_name)
+        if node is None or not event & (ClusterEvent.NODE_ADDED | ClusterEvent.NODE_TAINTS):
+            return True
+        return first_untolerated(node.taints, pod.tolerations, compares=self.is_gate_on(GATE)) is None
 
 
 def _reason(taint: Taint) -> Reason:

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from scheduler.model import Node, Pod
+    from scheduler.model import HostPort, Node, Pod
 
 
 class Row:
     """One node and what stands on it: the record behind a row of every column."""
 
-    __slots__ = ("_away", "_turns", "node", "nonzero", "pods", "requested")
+    __slots__ = ("_away", "_freed", "_turns", "node", "nonzero", "pods", "requested")
 
     def __init__(self, node: Node) -> None:
         """Start with an empty node."""
@@ -26,6 +26,8 @@ class Row:
         #: Turns of the pods when the first of those that are away was lifted off, and how many are away.
         self._turns: dict[str, int] = {}
         self._away = 0
+        #: Host ports of lifted pods that others claim as well.
+        self._freed: set[HostPort] = set()
 
     def add(self, pod: Pod) -> None:
         """Count a pod in."""
@@ -62,14 +64,26 @@ class Row:
         if not self._away:
             self._turns = {known: turn for turn, known in enumerate(self.pods)}
         self._away += 1
-        return self.drop(uid)
+        pod = self.drop(uid)
+        if pod.ports:
+            others = {port for other in self.pods.values() for port in other.ports}
+            self._freed |= others.intersection(pod.ports)
+        return pod
 
     def lower(self, pod: Pod) -> None:
         """Count a lifted pod in again, at its old turn among those that were there with it."""
         self.add(pod)
         self._away -= 1
+        self._freed.difference_update(pod.ports)
         last = len(self._turns)
         self.pods = dict(sorted(self.pods.items(), key=lambda item: self._turns.get(item[0], last)))
+
+    def claimed_ports(self) -> list[HostPort]:
+        """Return the host ports that are taken.
+
+        A port that two pods share is free as soon as one of them is lifted off: kube-scheduler's nodes keep ports as a set.
+        """
+        return [port for pod in self.pods.values() if pod.ports for port in pod.ports if port not in self._freed]
 
     def contents(self) -> tuple[dict[str, int], list[int], frozenset[str]]:
         """Return what stands here in a form to compare: requests that are not zero, scored usage, pod uids."""

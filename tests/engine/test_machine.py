@@ -26,7 +26,7 @@ NEIGHBOURS = {
     "rather even over zones": lambda pod, app: pod.spread("zone", 1, soft=True, app=app),
     "rather near": lambda pod, app: pod.prefers_near(10, "zone", app=app),
     "rather far": lambda pod, app: pod.prefers_near(-10, "zone", app=app),
-    "minds nobody": lambda pod, app: pod,
+    "minds nobody": lambda pod, _app: pod,
 }
 few_gpus = st.sampled_from([0, 1, 2, 4, 8])
 priorities = st.sampled_from([0, 0, 1, 9])

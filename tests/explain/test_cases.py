@@ -16,8 +16,6 @@ DATA = Path(__file__).parent.parent / "data" / "verdict"
 #: Plugins of kube-scheduler that there are not; what they alone say is left out of the comparison.
 UPSTREAM_WEIGHTS = {"DynamicResources": 2}
 MISSING = frozenset(UPSTREAM_WEIGHTS) - BASES["kube-default"].keys()
-#: Two pods on one node with one host port: upstream forgets the port when the first of them is evicted.
-SHARED_PORTS = ("preempt-0014",)
 
 
 @cache
@@ -55,7 +53,7 @@ def without_missing(result: dict[str, Any]) -> dict[str, Any]:
 
 def comparable(case_id: str) -> bool:
     """Tell whether a case can be held against the real plugins as a whole."""
-    return case_id not in SHARED_PORTS and not is_decided_elsewhere(lines()[case_id]["expect"])
+    return not is_decided_elsewhere(lines()[case_id]["expect"])
 
 
 @pytest.mark.parametrize("case_id", sorted(filter(comparable, lines())))
@@ -70,19 +68,6 @@ def test_result_is_that_of_kube_scheduler(case_id: str) -> None:
 def test_nearly_all_cases_can_be_compared() -> None:
     """What is left out stays a handful: pods that a missing plugin refuses."""
     assert sum(map(comparable, lines())) >= 90
-
-
-@pytest.mark.parametrize(
-    "case_id",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(strict=True, reason="host ports are counted, upstream forgets them"))
-        for name in SHARED_PORTS
-    ],
-)
-def test_a_port_that_two_pods_share_is_forgotten_with_the_first(case_id: str) -> None:
-    """Where it is known to differ, it differs still."""
-    line = lines()[case_id]
-    assert answer(json.dumps(line["case"]).encode())["fitError"] == line["expect"]["fitError"]
 
 
 def test_a_wrapped_case_is_read_like_a_plain_one() -> None:

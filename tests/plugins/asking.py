@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from scheduler.config import SchedulerConfiguration
 from scheduler.engine.core import Core
 from scheduler.framework.cycle_state import CycleState
@@ -60,8 +62,6 @@ class Cluster:
         plugin: Any = self.plugin(name)
         state, view, nodes = CycleState(), pod.build(), self.snapshot.nodes
         if feasible is not None:
-            import numpy as np
-
             nodes = nodes.select(np.array(sorted(self.snapshot.row_of[n] for n in feasible), dtype=np.int64))
         said = plugin.pre_score(state, view, nodes)
         if isinstance(said, Status):

@@ -53,8 +53,8 @@ def pod(
 ) -> Pod:
     """Return a placed pod, with an anti-affinity if it has a term."""
     builder = a_pod(f"p{number}").namespace("default" if number % 2 else "other").on(node)
-    for key, value in labels.items():
-        builder.label(key, value)
+    for name, value in labels.items():
+        builder.label(name, value)
     if term:
         builder.anti_affinity("zone", **{key: term})
     return (builder.terminating() if terminating else builder).build()
