@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from scheduler.framework.broken_line import ShapePoint, broken_line
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.status import ClusterEvent, Code, Kind
 from scheduler.plugins.node_resources_fit import NodeResourcesFit
-from scheduler.plugins.node_resources_fit.strategies import ShapePoint, line
 from tests.builders import GPU, a_node, a_pod, snapshot_of
 
 from .calling import make, refusals, scores
@@ -167,7 +167,7 @@ def test_requested_to_capacity_ratio_counts_what_scores() -> None:
 
 def test_a_falling_line_rounds_towards_zero() -> None:
     """From 10 at 0 to 0 at 3: the fall at 1 is 100/3 = 33, at 2 200/3 = 66."""
-    assert line([ShapePoint(utilization=0, score=10), ShapePoint(utilization=3, score=0)])[:5].tolist() == [
+    assert broken_line([ShapePoint(utilization=0, score=10), ShapePoint(utilization=3, score=0)])[:5].tolist() == [
         100,
         67,
         34,

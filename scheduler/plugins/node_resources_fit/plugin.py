@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from scheduler.framework.broken_line import broken_line
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import ClusterEvent, Code, Kind, Reason
 from scheduler.framework.verdicts import Verdicts
 
 from .shares import Room, Shares
-from .strategies import NodeResourcesFitArgs, line
+from .strategies import NodeResourcesFitArgs
 
 if TYPE_CHECKING:
     from scheduler.framework.change import Change
@@ -66,7 +67,7 @@ class NodeResourcesFit(Plugin):
         super().__init__(args or NodeResourcesFitArgs(), handle)
         strategy = self.args.scoring_strategy
         ratio = strategy.requested_to_capacity_ratio
-        self._line = line(ratio.shape) if ratio else None
+        self._line = broken_line(ratio.shape) if ratio else None
         self._is_rounded = strategy.type == "RequestedToCapacityRatio"
         self._scored: list[tuple[str, int, Strategy]] = [
             (resource.name, resource.weight, resource.type or strategy.type) for resource in strategy.resources

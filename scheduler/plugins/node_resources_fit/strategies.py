@@ -7,20 +7,14 @@ packs GPUs while it spreads cores.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal, Self, TypeAlias
+from typing import Literal, Self, TypeAlias
 
-import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from scheduler.config import ConfigurationModel
-
-if TYPE_CHECKING:
-    from scheduler.state.snapshot import Ints
+from scheduler.framework.broken_line import ShapePoint
 
 Strategy: TypeAlias = Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"]
-FULL = 100
-#: Scores of a shape run from 0 to 10, those of nodes from 0 to 100.
-SHAPE_SCALE = 10
 
 
 class ResourceSpec(ConfigurationModel):
@@ -32,15 +26,6 @@ class ResourceSpec(ConfigurationModel):
     """How much it counts beside the others."""
     type: Strategy | None = None
     """How it is scored; absent means like the whole strategy (ai-scheduler's own field)."""
-
-
-class ShapePoint(ConfigurationModel):
-    """A point of the line from utilization to score."""
-
-    utilization: int = Field(ge=0, le=FULL)
-    """Share of the resource in use, in percent."""
-    score: int = Field(ge=0, le=10)
-    """What it is worth."""
 
 
 class RequestedToCapacityRatio(ConfigurationModel):
@@ -92,15 +77,3 @@ class NodeResourcesFitArgs(ConfigurationModel):
             if "/" in group:
                 raise ValueError(f"{group!r} is no group: it must not contain '/'")
         return groups
-
-
-def line(shape: list[ShapePoint]) -> Ints:
-    """Return the score of each utilization from 0 to 100; between points the division rounds towards zero."""
-    table = np.full(FULL + 1, shape[-1].score * SHAPE_SCALE, dtype=np.int64)
-    table[: shape[0].utilization + 1] = shape[0].score * SHAPE_SCALE
-    for left, right in pairwise(shape):
-        rise, width = (right.score - left.score) * SHAPE_SCALE, right.utilization - left.utilization
-        for x in range(left.utilization + 1, right.utilization + 1):
-            step = abs(rise) * (x - left.utilization) // width
-            table[x] = left.score * SHAPE_SCALE + (step if rise >= 0 else -step)
-    return table

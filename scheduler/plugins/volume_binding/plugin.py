@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from scheduler.framework.broken_line import broken_line
 from scheduler.framework.plugin import AwaitEffects, Plugin
 from scheduler.framework.status import ClusterEvent, Code, Reason, Status
 from scheduler.framework.verdicts import Verdicts
@@ -22,7 +23,7 @@ from .binding import assume, check, effects_of, revert, steps_at
 from .claims import UNBOUND, claims_of, objection
 from .finding import Finder, Found
 from .reaches import Reaches
-from .scoring import VolumeBindingArgs, line, scores
+from .scoring import VolumeBindingArgs, scores
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -63,7 +64,7 @@ class VolumeBinding(Plugin):
     def __init__(self, args: VolumeBindingArgs | None, handle: Handle) -> None:
         """Start with nothing assumed."""
         super().__init__(args or VolumeBindingArgs(), handle)
-        self._line = line(self.args.shape)
+        self._line = broken_line(self.args.shape)
         self._overlay: Assumed | None = None
         self._reaches: Reaches | None = None
 

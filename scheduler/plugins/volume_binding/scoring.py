@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from scheduler.config import ConfigurationModel
+from scheduler.framework.broken_line import FULL, ShapePoint
 
 from .finding import NONE
 
@@ -21,19 +22,6 @@ if TYPE_CHECKING:
     from scheduler.state.snapshot import Bools, Ints
 
     from .finding import Found
-
-FULL = 100
-#: Scores of a shape run from 0 to 10, those of nodes from 0 to 100.
-SHAPE_SCALE = 10
-
-
-class ShapePoint(ConfigurationModel):
-    """A point of the line from utilization to score."""
-
-    utilization: int = Field(ge=0, le=FULL)
-    """Share of the storage in use, in percent."""
-    score: int = Field(ge=0, le=10)
-    """What it is worth."""
 
 
 class VolumeBindingArgs(ConfigurationModel):
@@ -52,18 +40,6 @@ class VolumeBindingArgs(ConfigurationModel):
         if any(a.utilization >= b.utilization for a, b in pairwise(shape)):
             raise ValueError("utilization must rise from point to point")
         return shape or [ShapePoint(utilization=0, score=10), ShapePoint(utilization=FULL, score=0)]
-
-
-def line(shape: list[ShapePoint]) -> Ints:
-    """Return the score of each utilization from 0 to 100; between points the division rounds towards zero."""
-    table = np.full(FULL + 1, shape[-1].score * SHAPE_SCALE, dtype=np.int64)
-    table[: shape[0].utilization + 1] = shape[0].score * SHAPE_SCALE
-    for left, right in pairwise(shape):
-        rise, width = (right.score - left.score) * SHAPE_SCALE, right.utilization - left.utilization
-        for x in range(left.utilization + 1, right.utilization + 1):
-            step = abs(rise) * (x - left.utilization) // width
-            table[x] = left.score * SHAPE_SCALE + (step if rise >= 0 else -step)
-    return table
 
 
 def scores(found: Found, table: Ints) -> Ints:
