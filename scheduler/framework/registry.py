@@ -7,6 +7,7 @@ For the engine and `config check`.  Names are those of built-in plugins, of Pyth
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
@@ -150,8 +151,15 @@ class Registry:
 
 
 def implements(plugin: Plugin | type[Plugin], point: str) -> bool:
-    """Tell whether a plugin has a method of a point."""
-    return any(hasattr(plugin, method) for method in POINTS[point])
+    """Tell whether a plugin has a method of a point, be it of its class or its own."""
+    if isinstance(plugin, type):
+        return _implements(plugin, point)
+    return _implements(type(plugin), point) or any(method in vars(plugin) for method in POINTS[point])
+
+
+@lru_cache(maxsize=4096)
+def _implements(cls: type[Plugin], point: str) -> bool:
+    return any(hasattr(cls, method) for method in POINTS[point])
 
 
 def _merge_multi_point(base: Mapping[str, int], changes: PluginSet) -> dict[str, int]:

@@ -59,6 +59,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     nonzero: tuple[int, int] = (0, 0)
     #: (millicores, bytes) that scoring takes for the pod while it is pending.
     scored: tuple[int, int] = (0, 0)
+    #: Huge pages that scoring takes for the pod while it is pending; None if they are those of `requests`.
+    scored_pages: dict[str, int] | None = None
     ports: tuple[HostPort, ...] = ()
     node_selector: dict[str, str] = {}
     node_affinity: NodeAffinity | None = None
@@ -118,8 +120,8 @@ def pod_from_api(api: ApiPod) -> Pod:
     shape = b""
     if not spec.node_name:
         shape = _shape(
-            namespace, priority, preemption_policy, asked.requests, asked.scored, ports, node_selector,
-            node_affinity, tolerations, images, terms, spreads, volumes, features,
+            namespace, priority, preemption_policy, asked.requests, asked.scored, asked.scored_pages, ports,
+            node_selector, node_affinity, tolerations, images, terms, spreads, volumes, features,
         )  # fmt: skip
     return Pod(
         uid=meta.uid or f"{namespace}/{meta.name}",
@@ -143,6 +145,7 @@ def pod_from_api(api: ApiPod) -> Pod:
         requests=asked.requests,
         nonzero=asked.nonzero,
         scored=asked.scored,
+        scored_pages=asked.scored_pages,
         ports=ports,
         node_selector=node_selector,
         node_affinity=node_affinity,
@@ -166,7 +169,7 @@ def _unchecked(spec: PodSpec) -> tuple[str, ...]:
 def shape_of(pod: Pod) -> bytes:
     """Return the scheduling-relevant part of a pod as bytes: equal bytes, equal verdicts and scores."""
     return _shape(
-        pod.namespace, pod.priority, pod.preemption_policy, pod.requests, pod.scored, pod.ports, pod.node_selector,
+        pod.namespace, pod.priority, pod.preemption_policy, pod.requests, pod.scored, pod.scored_pages, pod.ports, pod.node_selector,
         pod.node_affinity, pod.tolerations, pod.images, pod.terms, pod.spreads, pod.volumes, pod.needed_features,
     )  # fmt: skip
 

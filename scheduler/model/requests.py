@@ -37,6 +37,8 @@ class Asked(NamedTuple):
     nonzero: tuple[int, int]
     #: (millicores, bytes) that scoring takes for the pending pod: without pod-level requests (kube-scheduler 1.37).
     scored: tuple[int, int]
+    #: The huge pages that scoring takes, likewise; None if they are those of the requests.
+    scored_pages: Amounts | None = None
 
 
 def asked_by(pod: ApiPod) -> Asked:
@@ -53,10 +55,13 @@ def asked_by(pod: ApiPod) -> Asked:
         defaults = _DEFAULTS
         if _pod_level(pod):
             defaults = tuple(item for item in _DEFAULTS if item[0] not in requests)
+        bare = _effective(pod, _DEFAULTS, with_pod_level=False)
+        pages = _pages(bare)
         return Asked(
             requests,
             _cpu_and_memory(_effective(pod, defaults)),
-            _cpu_and_memory(_effective(pod, _DEFAULTS, with_pod_level=False)),
+            _cpu_and_memory(bare),
+            pages if pages != _pages(requests) else None,
         )
     except QuantityError as error:
         raise _located(pod) or error from None
@@ -241,6 +246,10 @@ def _resource_lists(pod: ApiPod) -> Iterator[tuple[str, ResourceList | None]]:
 
 def _is_pod_level(resource: str) -> bool:
     return resource in ("cpu", "memory") or resource.startswith("hugepages-")
+
+
+def _pages(total: Mapping[str, int]) -> Amounts:
+    return {name: count for name, count in total.items() if name.startswith("hugepages-")}
 
 
 def _cpu_and_memory(total: Mapping[str, int]) -> tuple[int, int]:

@@ -231,3 +231,13 @@ def test_arguments_are_checked(args: dict[str, Any], message: str) -> None:
     """As kube-scheduler checks them."""
     with pytest.raises(ValidationError, match=message):
         make(NodeResourcesFit, args)
+
+
+def test_huge_pages_of_the_pod_as_a_whole_are_not_weighed() -> None:
+    """Score sums containers, also for huge pages; Filter counts what the pod asks as a whole."""
+    args = {"scoringStrategy": {"type": "MostAllocated", "resources": [{"name": "hugepages-2Mi"}]}}
+    plugin, node = make(NodeResourcesFit, args), a_node("n").offer("hugepages-2Mi", "64Mi")
+    whole = a_pod("p").pod_level(cpu="1", **{"hugepages-2Mi": "64Mi"})
+    assert scores(plugin, whole, [node]) == {"n": 0}
+    assert scores(plugin, whole.copy().request("hugepages-2Mi", "32Mi"), [node]) == {"n": 50}
+    assert refusals(plugin, whole, [a_node("n").offer("hugepages-2Mi", "32Mi")]) != {}

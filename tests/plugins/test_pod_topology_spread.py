@@ -169,6 +169,17 @@ def test_system_defaults_spread_what_belongs_together(owner: Owner) -> None:
     }  # fmt: skip
 
 
+def test_labels_of_a_replication_controller_take_the_place_of_a_services() -> None:
+    """Upstream merges label sets; the selectors of ReplicaSets are added to them instead."""
+    front = selector_of_labels({"app": "front"})
+    there = [a_pod("f").labels(app="front").on("a1"), web("w", "b1")]
+    for kind, version, near in (("ReplicationController", "v1", "a1"), ("ReplicaSet", "apps/v1", None)):
+        owner = Owner(kind=kind, namespace="default", name="o", selector=front)
+        pod = a_pod("p").labels(app="web").owner(kind, "o", version)
+        scores = Cluster(nodes(a1="a", b1="b"), there, [SERVICE, owner]).score(NAME, pod)
+        assert {n for n, (_, normal) in scores.items() if normal < 100} == ({near} if near else set())
+
+
 def test_pods_of_nobody_have_no_defaults() -> None:
     """No Service means them, and no controller is known."""
     assert Cluster(nodes(), [web("w", "a1")], [REPLICAS]).score(NAME, a_pod("p").labels(app="web")) == SKIPPED

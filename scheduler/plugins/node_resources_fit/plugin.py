@@ -158,4 +158,7 @@ def _scored_request(pod: Pod, resource: str) -> int:
     """Return what scoring takes as the pod's request of a resource."""
     if resource == "cpu":
         return pod.scored[0]
-    return pod.scored[1] if resource == "memory" else pod.requests.get(resource, 0)
+    if resource == "memory":
+        return pod.scored[1]
+    is_page = pod.scored_pages is not None and resource.startswith("hugepages-")
+    return (pod.scored_pages or {}).get(resource, 0) if is_page else pod.requests.get(resource, 0)

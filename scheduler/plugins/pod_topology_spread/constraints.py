@@ -46,13 +46,16 @@ class Constraints:
 
     def owners_selector(self, pod: Pod) -> Selector | None:
         """Return what selects a pod together with its like: its Services and its controller; empty for none."""
-        tests = [test for s in self._services_of(pod) if selects(s, pod.labels) for test in s]
+        by_key = {t.key: t for s in self._services_of(pod) if selects(s, pod.labels) for t in s}
         controller = next((o for o in pod.owners if o.controller), None)
+        more: Selector = ()
         if controller is not None and OWNER_VERSIONS.get(controller.kind) == controller.api_version:
             owner = self._handle.cluster.objects.get(Owner, pod.namespace, f"{controller.kind}/{controller.name}")
-            if owner is not None and controller.kind != "Service":
-                tests += owner.selector or ()
-        return in_order(tests) if tests else ()
+            if owner is not None and controller.kind == "ReplicationController":
+                by_key.update({test.key: test for test in owner.selector or ()})  # its labels take the place of others
+            elif owner is not None and controller.kind != "Service":
+                more = owner.selector or ()
+        return in_order((*by_key.values(), *more)) if by_key or more else ()
 
     def _services_of(self, pod: Pod) -> list[Selector]:
         """Return the selectors of the Services that may mean a pod, looked up by the labels that it has."""
