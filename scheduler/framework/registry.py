@@ -7,7 +7,6 @@ For the engine and `config check`.  Names are those of built-in plugins, of Pyth
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
@@ -48,6 +47,8 @@ POINTS: dict[str, tuple[str, ...]] = {
 }
 
 _DEFAULT_WEIGHT = 1
+#: Class and point → whether the class has a method of it.
+_known: dict[tuple[type[Plugin], str], bool] = {}
 
 
 class RegistryError(ValueError):
@@ -157,9 +158,11 @@ def implements(plugin: Plugin | type[Plugin], point: str) -> bool:
     return _implements(type(plugin), point) or any(method in vars(plugin) for method in POINTS[point])
 
 
-@lru_cache(maxsize=4096)
 def _implements(cls: type[Plugin], point: str) -> bool:
-    return any(hasattr(cls, method) for method in POINTS[point])
+    known = _known.get((cls, point))
+    if known is None:
+        known = _known[cls, point] = any(hasattr(cls, method) for method in POINTS[point])
+    return known
 
 
 def _merge_multi_point(base: Mapping[str, int], changes: PluginSet) -> dict[str, int]:
