@@ -222,7 +222,7 @@ class Commit:
         if flight is None or key not in flight.seats[uid].awaited:
             return
         if failure:
-            self.abandon(flight, Status.unschedulable(Reason("PreBindFailed", failure)))
+            self.abandon(flight, Status.error(failure))
             return
         self._ask(flight, lambda: self._core.flights.carried_out(flight.seats[uid], key))
 

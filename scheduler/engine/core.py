@@ -109,17 +109,19 @@ class Core:
 
     def could_cure(self, entry: Entry, change: Change) -> bool:
         """Ask the plugins that refused a workload whether a change could cure it."""
+        runtime, blame = self.runtime_of(entry.workload), entry.blame
         if entry.lack is not None and change.event == ClusterEvent.POD_REMOVED and change.node_name:
-            return entry.lack.is_cured(self.cluster, change.node_name)
-        if not entry.blame:
+            if entry.lack.is_cured(self.cluster, change.node_name):
+                return True
+            blame = tuple(entry for entry in blame if runtime.looks_far(entry[0]))
+            if not blame:
+                return False
+        if not blame:
             return True
-        runtime = self.runtime_of(entry.workload)
         pods = list({pod.shape: pod for pod in entry.workload.pods.values()}.values())[:_MOST_HINT_PODS]
         try:
             return any(
-                runtime.cures(plugin, reason, change.event, change, pod)
-                for plugin, reason in entry.blame
-                for pod in pods
+                runtime.cures(plugin, reason, change.event, change, pod) for plugin, reason in blame for pod in pods
             )
         except PluginError:
             return True

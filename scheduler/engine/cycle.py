@@ -21,7 +21,7 @@ from scheduler.framework.status import ClusterEvent, Code, Kind, Reason, Status
 
 from .bounds import places
 from .lack import Lack
-from .messages import fit_message, gang_message
+from .messages import fit_message, gang_message, halt_message
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -271,6 +271,11 @@ class Cycle:
         else:
             kind = Kind.GAVE_UP if self._placer.gave_up else Kind.NOT_NOW
             text = gang_message(self._workload, (("needed", self._workload.needed),))
+            if (halt := self._placer.halt) is not None:
+                counts, sentence = halt.counts, halt_message(total, halt)
+                reasons = list(dict.fromkeys(reason for _, reason in counts))
+                for reason in reasons:
+                    cures |= reason.cures
             head = Reason("NoPlacement", f"{text} {sentence}", cures | _NO_ROOM_CURES, kind)
         plugins = {plugin for plugin, _ in counts}
         code_ = bound.code if bound is not None else Code.UNSCHEDULABLE
@@ -278,7 +283,8 @@ class Cycle:
 
     def _blame(self) -> tuple[tuple[str, Reason], ...]:
         """Return who refused what, over all shapes."""
-        return tuple(dict.fromkeys(entry for c in self._placer.candidates for entry in c.reasons()))
+        halted = self._placer.halt.counts if self._placer.halt is not None else {}
+        return tuple(dict.fromkeys((*halted, *(entry for c in self._placer.candidates for entry in c.reasons()))))
 
     def _missing(self) -> Candidate:
         """Return the candidate that has the fewest feasible nodes: the one to explain."""

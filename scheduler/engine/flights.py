@@ -269,9 +269,7 @@ class Flights:
                     return Status.unschedulable(Reason("PermitTimeout", text)).stamped(name)
             for key, until in seat.awaited.items():
                 if until <= now:
-                    return Status.unschedulable(
-                        Reason("PreBindTimeout", f'pod "{seat.pod.name}" waited too long for {key}')
-                    )
+                    return Status.error(f'pod "{seat.pod.name}" waited too long for {key}')
         if flight.deadline <= now:
             return Status.unschedulable(
                 Reason("ScheduleTimeout", "scheduleTimeoutSeconds ended before all members were let through")

@@ -145,8 +145,7 @@ class Intake:
             core.reporter.forget_pod(pod.uid)
             if assumed_on is not None and assumed_on != pod.node_name:
                 core.changed(ClusterEvent.POD_REMOVED, assumed_on, pod.uid, former_pod=former)
-            if assumed_on != pod.node_name:
-                core.changed(ClusterEvent.POD_ASSIGNED, pod.node_name, pod.uid)
+            core.changed(ClusterEvent.POD_ASSIGNED, pod.node_name, pod.uid)
         if former is None or former.is_terminal:
             return
         if gives_back(former, pod):

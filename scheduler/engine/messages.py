@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from scheduler.framework.workload import Workload
 
     from .candidates import Candidate
+    from .placement import Halt
 
 #: The whole message where there is no node at all.
 NO_NODES = "no nodes available to schedule pods"
@@ -27,6 +28,14 @@ def fit_message(total: int, counts: Mapping[tuple[str, Reason], int], narrowed: 
     for (_, reason), number in counts.items():
         parts[reason.text] = parts.get(reason.text, 0) + number
     return fit_text(total, parts, available=int(narrowed.feasible.sum()))
+
+
+def halt_message(total: int, halt: Halt) -> str:
+    """Return why the next pod of a gang found no place when some had one."""
+    parts: dict[str, int] = {}
+    for (_, reason), number in halt.counts.items():
+        parts[reason.text] = parts.get(reason.text, 0) + number
+    return f"With {halt.placed} of them placed, {fit_text(total, parts, available=halt.available)}"
 
 
 def fit_text(total: int, parts: Mapping[str, int], *, early: str = "", available: int = 0) -> str:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from scheduler.framework.status import Reason
     from scheduler.model import Pod
     from scheduler.state.snapshot import Bools, Snapshot
 
@@ -22,6 +23,15 @@ Costs = Generator[int, None, bool]
 
 #: How many node evaluations the search for another order may take before it gives up.
 SEARCH_BUDGET = 50_000
+
+
+class Halt(NamedTuple):
+    """Where an attempt to place pods came to a halt."""
+
+    placed: int
+    #: Rows that were refused by then, by plugin and reason.
+    counts: dict[tuple[str, Reason], int]
+    available: int
 
 
 class Placer:
@@ -37,6 +47,8 @@ class Placer:
         self.placed: dict[str, tuple[Pod, int]] = {}
         #: The search was cut short by its budget.
         self.gave_up = False
+        #: Where the last attempt over all rows came to a halt: how many pods were placed, and what rows were refused for.
+        self.halt: Halt | None = None
         #: One for each shape, in the order of the pods.
         self.candidates = list(dict.fromkeys(candidates[pod.uid] for pod in pods))
         self.total_pods = len(self.pods)
@@ -149,7 +161,7 @@ class Placer:
         return bool(candidate.feasible[row])
 
     def _place_in_order(self, order: Sequence[Pod], needed: int, allowed: Bools | None, most: int | None) -> Costs:
-        is_hopeless = False
+        is_hopeless, is_halted = False, False
         for i, pod in enumerate(order):
             if most is not None and len(self.placed) >= most:
                 break
@@ -158,6 +170,9 @@ class Placer:
             if row is not None:
                 self.put(pod, row)
             elif len(self.candidates) == 1 or not self._swap_in(pod, allowed):
+                if allowed is None and self.placed and not is_halted:
+                    is_halted, candidate = True, self.candidate(pod)
+                    self.halt = Halt(len(self.placed), candidate.reasons(), int(np.count_nonzero(candidate.feasible)))
                 is_hopeless = len(self.placed) + len(order) - i - 1 < needed
             yield self.evaluations - before
             if is_hopeless:

@@ -173,6 +173,10 @@ class Runtime:
         """Tell whether a change on one node may change what a plugin said of others."""
         return plugin.NAME in self._far
 
+    def looks_far(self, name: str) -> bool:
+        """Tell the same of a plugin by its NAME."""
+        return name in self._far
+
     def is_settled(self, state: CycleState, pod: Pod, point: str) -> bool:
         """Tell whether what far-sighted plugins said at `filter` or `score` still holds where nothing changed."""
         for name, method in self._settling:

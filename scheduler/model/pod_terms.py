@@ -47,6 +47,12 @@ class PodTerms(msgspec.Struct, frozen=True, gc=False):
     #: What is wrong with them, if they make no sense; then there are none.
     problem: str = ""
 
+    def label_keys(self) -> list[str]:
+        """Return the label keys that their selectors read, with repetitions."""
+        weighted = [term for _, term in (*self.preferred, *self.preferred_anti)]
+        terms = (*self.affinity, *self.anti_affinity, *weighted)
+        return [test.key for term in terms for test in term.selector or ()]
+
 
 class Spread(msgspec.Struct, frozen=True, gc=False):
     """A topology spread constraint."""

@@ -102,7 +102,7 @@ class VolumeRestrictions(Plugin):
         disks = [volume for volume in pod.volumes if is_disk(volume)]
         is_taken = np.zeros(len(nodes), dtype=np.bool_)
         if disks:
-            is_taken = np.array([_clashes(disks, pod, each) for each in pods], dtype=np.bool_)
+            is_taken = np.array([_clashes(disks, each) for each in pods], dtype=np.bool_)
             verdicts.reject(is_taken, Code.UNSCHEDULABLE, DISK_TAKEN)
         if self._is_any_taken(pod, state.read(NAME, frozenset()), nodes):
             verdicts.reject(~is_taken, Code.UNSCHEDULABLE, CLAIM_TAKEN)
@@ -120,14 +120,8 @@ class VolumeRestrictions(Plugin):
     def _is_any_taken(self, pod: Pod, claims: frozenset[str], nodes: Nodes) -> bool:
         """Tell whether a pod that is placed, as the snapshot is now, uses one of the claims."""
         index = nodes.snapshot.pods if claims else None
-        return index is not None and any(uid != pod.uid for c in claims for uid in index.claim_users(pod.namespace, c))
+        return index is not None and any(index.claim_users(pod.namespace, claim) for claim in claims)
 
 
-def _clashes(disks: list[Volume], pod: Pod, others: Iterable[Pod]) -> bool:
-    return any(
-        clash(disk, volume)
-        for other in others
-        if other.volumes and other.uid != pod.uid
-        for volume in other.volumes
-        for disk in disks
-    )
+def _clashes(disks: list[Volume], others: Iterable[Pod]) -> bool:
+    return any(clash(disk, volume) for other in others if other.volumes for volume in other.volumes for disk in disks)

@@ -19,7 +19,7 @@ from scheduler.model.pod_claims import named_claims
 from .tally import Counts, Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from scheduler.model import Pod
     from scheduler.model.pod_terms import PodTerm
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 MOST_COUNTS = 1024
 MOST_GROUPS = 4096
 _SMALLEST_CAPACITY = 64
-#: Stands for a label that a pod lacks; no label has this value.
-_ABSENT = "\0"
 
 
 class Question(msgspec.Struct, frozen=True, gc=False):
@@ -104,7 +102,8 @@ class PodIndex:
         self._free: list[int] = []
         #: Label keys that selectors have named, in the order in which they came.
         self._keys: dict[str, None] = {}
-        self._groups: dict[tuple[str, ...], _Group] = {}
+        self._groups: dict[tuple[str, frozenset[tuple[str, str]]], _Group] = {}
+        self._is_grouping = False
         self._by_namespace: dict[str, dict[_Group, None]] = {}
         self._by_label: dict[tuple[str, str], dict[_Group, None]] = {}
         self._counts: dict[Question, Count] = {}
@@ -172,9 +171,10 @@ class PodIndex:
         """Return the uids of the placed pods that name a claim."""
         return list(self._users.get((namespace, claim), ()))
 
-    def projection(self, labels: Mapping[str, str]) -> Hashable:
-        """Return the labels as far as some selector has named them: pods with equal ones are alike."""
-        return tuple([labels.get(key) for key in self._keys])
+    def projection(self, labels: Mapping[str, str]) -> frozenset[tuple[str, str]]:
+        """Return the labels as far as some selector has named them: pods with equal ones are alike. O(labels)."""
+        keys = self._keys
+        return frozenset([label for label in labels.items() if label[0] in keys])
 
     def by_rows(self, column: Counts) -> Counts:
         """Return a column over slots as one over rows."""
@@ -193,6 +193,8 @@ class PodIndex:
         """Count everything from scratch."""
         self.is_filled = True
         self._place_rows(rows)
+        carriers = [pod.terms for row in rows for pod in row.pods.values() if pod.terms is not None]
+        self.name_keys(key for terms in carriers for key in terms.label_keys())
         for row in rows:
             slot = self._slot_of[row.node.name]
             for pod in row.pods.values():
@@ -281,6 +283,10 @@ class PodIndex:
         terms = pod.terms
         if terms is None:
             return []
+        if len(self._carried) >= self._most_carried:
+            self._forget_uncarried()
+            self._most_carried = max(MOST_GROUPS, 2 * len(self._carried))
+        self.name_keys(terms.label_keys())
         return [
             *[self._carried_term("affinity", 1, term) for term in terms.affinity],
             *[self._carried_term("anti_affinity", 1, term) for term in terms.anti_affinity],
@@ -292,12 +298,8 @@ class PodIndex:
         key = (kind, weight, term)
         found = self._carried.get(key)
         if found is None:
-            if len(self._carried) >= self._most_carried:
-                self._forget_uncarried()
-                self._most_carried = max(MOST_GROUPS, 2 * len(self._carried))
             found = self._carried[key] = Carried(kind, weight, term, Tally())
             self._carried_by_label.setdefault(_place(term), {})[found] = None
-            self.name_keys(test.key for test in term.selector or ())
         return found
 
     def _forget_uncarried(self) -> None:
@@ -305,18 +307,18 @@ class PodIndex:
         for key, carried in list(self._carried.items()):
             if carried.tally.is_zero():
                 del self._carried[key]
-                del self._carried_by_label[_place(carried.term)][carried]
+                place = _place(carried.term)
+                del self._carried_by_label[place][carried]
+                if not self._carried_by_label[place]:
+                    del self._carried_by_label[place]
 
     def _group_of(self, pod: Pod) -> _Group:
-        labels = pod.labels
-        key = (pod.namespace, *[labels.get(k, _ABSENT) for k in self._keys])
+        key = (pod.namespace, self.projection(pod.labels))
         group = self._groups.get(key)
         if group is None:
-            if len(self._groups) >= self._most_groups:
-                self._most_groups *= 2
+            if len(self._groups) >= self._most_groups and not self._is_grouping:
                 self._regroup()
-                self._most_groups = max(MOST_GROUPS, 2 * len(self._groups))
-            group = self._groups[key] = _Group(pod.namespace, {k: labels[k] for k in self._keys if k in labels})
+            group = self._groups[key] = _Group(pod.namespace, dict(key[1]))
             self._by_namespace.setdefault(pod.namespace, {})[group] = None
             for label in group.labels.items():
                 self._by_label.setdefault(label, {})[group] = None
@@ -342,6 +344,7 @@ class PodIndex:
     def _regroup(self) -> None:
         """Tell all pods apart anew, by more labels, without the groups that are empty; counts stay as they are."""
         self._groups, self._by_namespace, self._by_label = {}, {}, {}
+        self._is_grouping = True
         for slot, pods in self._counted.items():
             for pod in pods.values():
                 group = self._group_of(pod)
@@ -352,6 +355,8 @@ class PodIndex:
             group = self._group_of(pod)
             group.all.add(slot, sign, self.capacity)
             group.alive.add(slot, sign, self.capacity)
+        self._is_grouping = False
+        self._most_groups = max(MOST_GROUPS, 2 * len(self._groups))
 
     def _place_rows(self, rows: Sequence[Row]) -> None:
         """Give every row a slot."""

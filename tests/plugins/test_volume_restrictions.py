@@ -111,7 +111,7 @@ def test_evicting_the_user_frees_the_claim() -> None:
 
 
 def test_a_sibling_placed_meanwhile_takes_the_claim() -> None:
-    """What-ifs count; the pod itself does not."""
+    """What-ifs count; members of a gang that are alike are asked about with the first of them, so it counts, too."""
     world = StorageWorld([a_node("a")], [claim("x", **RWOP)])
     plugin, state, pod, snapshot = (
         world.make(VolumeRestrictions),
@@ -120,9 +120,11 @@ def test_a_sibling_placed_meanwhile_takes_the_claim() -> None:
         world.snapshot,
     )
     assert skips(plugin.pre_filter(state, pod, snapshot.nodes))
-    snapshot.place(pod, 0)
+    undo = snapshot.place(mounts(a_pod("sibling"), "x").build(), 0)
+    assert plugin.filter_all(state, pod, snapshot.nodes).codes().tolist() == [NOT_NOW]
+    undo()
     assert plugin.filter_all(state, pod, snapshot.nodes).rejections == []
-    snapshot.place(mounts(a_pod("sibling"), "x").build(), 0)
+    snapshot.place(pod, 0)
     assert plugin.filter_all(state, pod, snapshot.nodes).codes().tolist() == [NOT_NOW]
 
 

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import hypothesis.strategies as st
 import numpy as np
+import pytest
 from hypothesis import given, settings
 
 from scheduler.model.label_tests import LabelTest
+from scheduler.state import pod_index
 from scheduler.state.cluster import ClusterState
 from scheduler.state.pod_index import Question
 from scheduler.state.tally import MOST_SINGLE, Tally
@@ -76,10 +78,18 @@ def answers(snapshot: Snapshot, question: Question) -> list[int]:
     return snapshot.pods.by_rows(snapshot.pods.count(question).column).tolist()
 
 
+@pytest.mark.parametrize("most_groups", [1, 4096])
 @settings(max_examples=150, deadline=None)
-@given(ACTIONS, st.lists(QUESTIONS, min_size=1, max_size=3))
-def test_counts_equal_those_made_pod_by_pod(actions: list[tuple], asked: list[Question]) -> None:
-    """Whatever changes, in whatever order, and whenever a question is asked first."""
+@given(actions=ACTIONS, asked=st.lists(QUESTIONS, min_size=1, max_size=3))
+def test_counts_equal_those_made_pod_by_pod(most_groups: int, actions: list[tuple], asked: list[Question]) -> None:
+    """Whatever changes, in whatever order, whenever a question is asked first, and however often groups are made anew."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pod_index, "MOST_GROUPS", most_groups)
+        check_counts(actions, asked)
+
+
+def check_counts(actions: list[tuple], asked: list[Question]) -> None:
+    """Compare after every action."""
     cluster = ClusterState()
     for name in NODES:
         cluster.set_node(a_node(name).build())
@@ -111,9 +121,9 @@ def try_and_undo(snapshot: Snapshot, steps: list[tuple[int, str]], asked: list[Q
     for number, name in steps:
         uid, row = f"uid-p{number}", snapshot.row_of.get(name)
         where = next((r for r, record in enumerate(snapshot.all_rows) if uid in record.pods), None)
-        if where is not None:
+        if where is not None and number <= 7:
             undo.append(snapshot.remove(uid, where))
-        elif row is not None and number > 7:
+        elif where is None and row is not None and number > 7:
             undo.append(snapshot.place(pod(number, name, {"app": "a", "rev": "1"}, term="x", key=f"k{number}"), row))
             for question in asked:
                 if not question.leaves_terminating_out:
@@ -173,6 +183,46 @@ def test_terms_are_carried_by_those_who_have_them() -> None:
     undo()
     snapshot.remove("uid-p1", 0)
     assert objections() == []
+
+
+def carried_by_label(snapshot: Snapshot, label: str) -> list[int]:
+    """Return how many pods carry each anti-affinity that means pods with `app: label`."""
+    found = snapshot.pods.carried(("anti_affinity",), "default", {"app": label}, {})
+    return [int(carried.tally.column(snapshot.pods.capacity).sum()) for carried in found]
+
+
+@pytest.mark.parametrize("others", range(1, 6))
+def test_no_term_is_forgotten_while_its_pod_is_counted(monkeypatch: pytest.MonkeyPatch, others: int) -> None:
+    """Whichever of its terms comes when there are too many; and nothing is left when the pod goes."""
+    monkeypatch.setattr(pod_index, "MOST_GROUPS", 4)
+    cluster = ClusterState()
+    cluster.set_node(a_node("n0").build())
+    for number in range(others):
+        cluster.set_pod(pod(2 * number + 1, "n0", {}, term=f"own-{number}"))
+    keeper = a_pod("keeper").anti_affinity("zone", app="x").anti_affinity("zone", app="y").on("n0").build()
+    assert cluster.snapshot().pods.is_filled
+    cluster.set_pod(keeper)
+    snapshot = cluster.snapshot()
+    assert carried_by_label(snapshot, "x") == carried_by_label(snapshot, "y") == [1]
+    cluster.remove_pod(keeper.uid)
+    snapshot = cluster.snapshot()
+    assert carried_by_label(snapshot, "x") == carried_by_label(snapshot, "y") == []
+
+
+def test_labels_of_one_pod_are_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Telling all pods apart anew costs a look at each of them."""
+    counted: list[int] = []
+    regroup = pod_index.PodIndex._regroup
+    monkeypatch.setattr(pod_index.PodIndex, "_regroup", lambda index: (counted.append(1), regroup(index))[1])
+    cluster = ClusterState()
+    cluster.set_node(a_node("n0").build())
+    assert cluster.snapshot().pods.is_filled
+    greedy = a_pod("greedy").on("n0")
+    for number in range(50):
+        greedy.anti_affinity("zone", **{f"key{number}": "x"})
+    cluster.set_pod(greedy.build())
+    assert cluster.snapshot().pods.is_filled
+    assert len(counted) == 1
 
 
 def test_pods_alike_in_all_named_labels_are_one_group() -> None:

@@ -74,7 +74,7 @@ class InterPodAffinity(Plugin):
         """Return the labels that some selector reads, as pods that are there may object to them; namespaces count too."""
         index = self.handle.snapshot.pods
         if pod.terms is not None:
-            index.name_keys(test.key for t in pod.terms.affinity for test in t.selector or ())
+            index.name_keys(pod.terms.label_keys())
         return index.projection(pod.labels), self.handle.cluster.objects.generation(Namespace)
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
@@ -162,6 +162,8 @@ class InterPodAffinity(Plugin):
             is_left = event is ClusterEvent.POD_REMOVED or (now is not None and now.labels != former_pod.labels)
             if is_left and (any(means(q, former_pod) for _, q in near.anti) or self._objects(former_pod, pod)):
                 return True
+            if near.affinity is not None and means(near.affinity, former_pod) and means(near.affinity, pod):
+                return True  # it may be the first of its kind now
         return now is not None and near.affinity is not None and means(near.affinity, now)
 
     def is_settled(self, state: CycleState, pod: Pod, point: str) -> bool:

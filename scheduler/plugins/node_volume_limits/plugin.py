@@ -88,7 +88,7 @@ class NodeVolumeLimits(Plugin):
                 statuses.append(new)
             else:
                 missing = self._missing(new, csi_node.drivers)
-                statuses.append(missing or self._exceeding(pod, new, row, csi_node.drivers))
+                statuses.append(missing or self._exceeding(new, row, csi_node.drivers))
         return Verdicts.from_statuses(statuses)
 
     def _wanted(self, pod: Pod, *, has_csi_node: bool) -> set[Attachable] | Status:
@@ -110,9 +110,7 @@ class NodeVolumeLimits(Plugin):
                 return Status.unschedulable(Reason("DriverMissing", text, CURES))
         return None
 
-    def _exceeding(
-        self, pod: Pod, new: set[Attachable], row: Row, installed: Mapping[str, int | None]
-    ) -> Status | None:
+    def _exceeding(self, new: set[Attachable], row: Row, installed: Mapping[str, int | None]) -> Status | None:
         """Return that the new volumes are too many, or that those on the node cannot be told."""
         limits = {name: limit for name, limit in installed.items() if limit is not None}
         if not new or not limits:
@@ -122,7 +120,7 @@ class NodeVolumeLimits(Plugin):
         plain, most = [], len(here) + len(new)
         try:
             for other in row.pods.values():
-                if other.volumes and other.uid != pod.uid:
+                if other.volumes:
                     most += len(other.volumes)
                     if uses_claims_only(other):
                         plain.append(other)

@@ -80,6 +80,7 @@ class PodTopologySpread(Plugin):
     def sign(self, pod: Pod) -> Hashable:
         """Return which of its own constraints a pod counts for, or what its owners select."""
         if pod.spreads:
+            self.handle.snapshot.pods.name_keys([t.key for s in pod.spreads for t in s.selector or ()])
             return tuple([selects(s.selector, pod.labels) for s in pod.spreads])
         return self._constraints.owners_selector(pod) if self._constraints.defaults else None
 
