@@ -129,4 +129,7 @@ class Tally:
             )
         lines.append(f"mismatches: {self.mismatch_count} fields in {self.mismatched_cases} cases")
         lines += [f"    {count:6} cases  {path}" for path, count in self.fields.most_common(15)]
+        known = sum(bool(self.explained_cases[one.name] or self.left_out[one.name]) for one in DIFFERENCES)
+        equal = f"equal in all {self.cases} cases, but for the {known} differences named above (docs/parity.md)"
+        lines.append(f"parity: {equal if not self.mismatch_count else 'NOT equal'}")
         return lines

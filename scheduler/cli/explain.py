@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from scheduler.config import Profile, SchedulerConfiguration
     from scheduler.explain.explanation import Explanation
     from scheduler.explain.objects import GroupKind
+    from scheduler.model import Pod
     from scheduler.model.api import ApiPod
     from scheduler.sim.manifests import Document, Problem
 
@@ -110,7 +111,7 @@ def _explained(
     namespace, _, short = name.rpartition("/")
     pod, others = _taken_out(objects, namespace or "default", short)
     configuration, profile = _profile(configuration, profile_name, pod)
-    notes = [*_notes_of(pod, profile, profile_name), *notes]
+    notes = [*_notes_of(pod, profile, profile_name), *_gaps(pod, others), *notes]
     try:
         return explain_in(configuration, profile, others, pod), profile, notes
     except (RegistryError, ValueError) as error:
@@ -238,6 +239,39 @@ def _notes_of(pod: ApiPod, profile: Profile, asked: str | None) -> Iterator[str]
     key = gang_key_of(pod_from_api(pod))
     if key is not None:
         yield f"the pod belongs to the gang {key}, which is placed as a whole; here it is looked at alone"
+
+
+def _gaps(pod: ApiPod, others: Sequence[tuple[GroupKind, Any]]) -> Iterator[str]:
+    """Yield what the input lacks that the answer depends on; the cluster itself would have it."""
+    from scheduler.model import pod_from_api  # noqa: PLC0415 - only here
+    from scheduler.model.pod_claims import claim_uses  # noqa: PLC0415 - likewise
+    from scheduler.sim.notes import dump_command  # noqa: PLC0415 - likewise
+
+    view, kinds = pod_from_api(pod), {kind for (_, kind), _ in others}
+    lacking = {
+        "PersistentVolumeClaim": "the pod uses claims" if claim_uses(view) else "",
+        "Namespace": "the pod selects namespaces" if _selects(view) else "",
+    }
+    for kind, why in lacking.items():
+        if why and kind not in kinds:
+            yield f"the input has no {kind} ({why}); a whole dump is: {dump_command()}"
+    if pod.spec.resource_claims:
+        yield "spec.resourceClaims are not looked at by the scheduler"
+    for (_, kind), api in others:
+        name = f"{kind} {api.metadata.name}"
+        if kind == "PersistentVolume" and not api.status.phase:
+            yield f"{name} has no status.phase: it counts as not available"
+        elif kind == "PersistentVolumeClaim" and api.spec.volume_name and not api.status.phase:
+            yield f"{name} names a volume but has no status: it counts as not bound"
+
+
+def _selects(view: Pod) -> bool:
+    """Tell whether a term of a pod selects namespaces by their labels."""
+    terms = view.terms
+    if terms is None:
+        return False
+    weighted = [term for _, term in (*terms.preferred, *terms.preferred_anti)]
+    return any(term.namespace_selector for term in (*terms.affinity, *terms.anti_affinity, *weighted))
 
 
 def _tell(found: Explanation, profile: Profile, notes: Sequence[str], output: str) -> None:

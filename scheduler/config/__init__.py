@@ -22,12 +22,13 @@ from .model import (
 )
 from .problems import Problem, ProblemsError, allowed_values, problems_of
 from .reading import ConfigurationError, default, load, parse, to_yaml, unhonoured
-from .upstream import ABSENT_PLUGINS, without_absent
+from .upstream import ABSENT_PLUGINS, IDLE_POINTS, without_absent
 
 __all__ = [
     "ABSENT_PLUGINS",
     "API_VERSION",
     "DEFAULT_SCHEDULER_NAME",
+    "IDLE_POINTS",
     "KIND",
     "KUBE_API_VERSION",
     "KUBE_KIND",

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from .model import API_VERSION, KIND, NOT_HONOURED, SchedulerConfiguration
 from .problems import Problem, problems_of
 from .strict_yaml import StrictConstructor, refuse_expansion
-from .upstream import absent_uses, idle_gates
+from .upstream import absent_uses, idle_gates, idle_points
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -80,7 +80,8 @@ def parse(text: str, source: str = "the configuration") -> SchedulerConfiguratio
 
 def unhonoured(configuration: SchedulerConfiguration) -> list[str]:
     """Return "path: why" for each key that was set, is accepted, and has no effect."""
-    found = (*_without_effect(configuration, ""), *idle_gates(configuration), *absent_uses(configuration))
+    upstream = (*idle_gates(configuration), *idle_points(configuration), *absent_uses(configuration))
+    found = (*_without_effect(configuration, ""), *upstream)
     return [str(problem) for problem in found]
 
 

@@ -23,8 +23,26 @@ ABSENT_PLUGINS = {
 }
 
 
+#: Points at which plugins of kube-scheduler take part and ours have nothing to do: what they do there is done elsewhere.
+IDLE_POINTS = {
+    "NodeUnschedulable": ("pre_filter",),
+    "TaintToleration": ("pre_filter", "pre_score"),
+    "NodeResourcesFit": ("pre_filter", "pre_score", "placement_score"),
+    "VolumeBinding": ("pre_score",),
+    "DefaultPreemption": ("pre_enqueue", "pod_group_post_filter"),
+}
 #: Feature gates that change what is decided here.
 HONOURED_GATES = ("InterPodAffinityHostnameFastPath", "TaintTolerationComparisonOperators")
+
+
+def idle_points(configuration: SchedulerConfiguration) -> Iterator[Problem]:
+    """Yield where a plugin is enabled at a point of kube-scheduler's at which ours has nothing to do."""
+    for i, profile in enumerate(configuration.profiles):
+        for point, field in type(profile.plugins).model_fields.items():
+            for j, entry in enumerate(getattr(profile.plugins, point).enabled):
+                if point in IDLE_POINTS.get(entry.name, ()):
+                    path = f"profiles[{i}].plugins.{field.alias or point}.enabled[{j}]"
+                    yield Problem(path, f"{entry.name} has nothing to do at this point here")
 
 
 def idle_gates(configuration: SchedulerConfiguration) -> Iterator[Problem]:

@@ -23,6 +23,8 @@ from .explanation import Explanation, Scores
 from .preempting import explain_preemption
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from scheduler.engine.core import Core
     from scheduler.framework.plugin import Plugin
     from scheduler.framework.verdicts import Verdicts
@@ -66,6 +68,8 @@ class _Cycle:
         #: The nodes that PreFilter left, and who narrowed them.
         self._narrowed: frozenset[str] | None = None
         self._narrowing: list[str] = []
+        #: Plugins that failed at Filter, and how.
+        self._accidents: dict[str, PluginError] = {}
         self.explanation = Explanation(pod, self._nodes.names)
 
     def run(self) -> None:
@@ -156,8 +160,9 @@ class _Cycle:
                 state.skipped_filters = {p.NAME for p in self._runtime.plugins("filter") if p is not plugin}
                 try:
                     found += self._runtime.filter(state, self._pod, self._nodes).by_plugin
-                except PluginError:
+                except PluginError as error:
                     found.append((plugin, None))
+                    self._accidents[plugin.NAME] = error
         self.explanation.filters = {plugin.NAME: verdicts for plugin, verdicts in found}
         return found
 
@@ -173,7 +178,7 @@ class _Cycle:
             elif self._handle.nominated(name):
                 statuses.append(self.look(row))
             else:
-                statuses.append(_first(by_plugin, row))
+                statuses.append(_first(by_plugin, row, self._accidents))
         return statuses
 
     def _score(self, feasible: list[int]) -> None:
@@ -203,11 +208,13 @@ class _Cycle:
         found.event = f"{text} {said}" if said else text
 
 
-def _first(by_plugin: list[tuple[Plugin, Verdicts | None]], position: int) -> Status | None:
+def _first(
+    by_plugin: list[tuple[Plugin, Verdicts | None]], position: int, accidents: Mapping[str, PluginError]
+) -> Status | None:
     """Return the first refusal of a node; PluginError if a plugin that failed would have been asked."""
     for plugin, verdicts in by_plugin:
         if verdicts is None:
-            raise PluginError(plugin.NAME, "Filter", "it failed")
+            raise accidents[plugin.NAME]
         if (status := verdicts.status_at(position)) is not None:
             return status.stamped(plugin.NAME)
     return None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from scheduler.config import problems_of, without_absent
+from scheduler.config import IDLE_POINTS, problems_of, without_absent
 
 from .contract import mistakes
 from .plugin import Plugin
@@ -196,7 +196,8 @@ def _out_of_place(plugins: Plugins, made: Mapping[str, Plugin], path: str) -> It
     """Yield a problem for each plugin that is enabled at a point that it does not implement."""
     for point in POINTS:
         for i, entry in enumerate(getattr(plugins, point).enabled):
-            if entry.name in made and not implements(made[entry.name], point):
+            is_idle = point in IDLE_POINTS.get(entry.name, ())
+            if entry.name in made and not is_idle and not implements(made[entry.name], point):
                 own = ", ".join(_camel(p) for p in POINTS if implements(made[entry.name], p))
                 text = f"{entry.name} has no part in {_camel(point)}; allowed for it: {own}"
                 yield f"{path}.plugins.{_camel(point)}.enabled[{i}]: {text}"

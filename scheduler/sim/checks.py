@@ -21,10 +21,13 @@ if TYPE_CHECKING:
         Container,
         LabelSelector,
         ObjectMeta,
+        PodAffinity,
+        PodAffinityTerm,
         PodSpec,
         Requirement,
         ResourceList,
         Resources,
+        SpreadConstraint,
         Taint,
         Toleration,
     )  # fmt: skip
@@ -134,6 +137,52 @@ def pod_problems(spec: PodSpec, path: str) -> Iterator[Found]:
     for index, toleration in enumerate(spec.tolerations or ()):
         yield from _toleration_problems(toleration, f"{path}.tolerations[{index}]")
     yield from _affinity_problems(spec, f"{path}.affinity.nodeAffinity")
+    if spec.affinity is not None:
+        yield from _neighbour_problems(spec.affinity.pod_affinity, f"{path}.affinity.podAffinity")
+        yield from _neighbour_problems(spec.affinity.pod_anti_affinity, f"{path}.affinity.podAntiAffinity")
+    for index, constraint in enumerate(spec.topology_spread_constraints or ()):
+        yield from _spread_problems(constraint, f"{path}.topologySpreadConstraints[{index}]")
+
+
+def _neighbour_problems(affinity: PodAffinity | None, path: str) -> Iterator[Found]:
+    """Check the terms of an affinity to pods."""
+    if affinity is None:
+        return
+    where = f"{path}.requiredDuringSchedulingIgnoredDuringExecution"
+    for index, term in enumerate(affinity.required_during_scheduling_ignored_during_execution or ()):
+        yield from _term_problems(term, f"{where}[{index}]")
+    where = f"{path}.preferredDuringSchedulingIgnoredDuringExecution"
+    for index, preferred in enumerate(affinity.preferred_during_scheduling_ignored_during_execution or ()):
+        if not 1 <= preferred.weight <= _HIGHEST_WEIGHT:
+            yield f"{where}[{index}].weight", f"{preferred.weight} is out of range; allowed: 1 to {_HIGHEST_WEIGHT}"
+        yield from _term_problems(preferred.pod_affinity_term, f"{where}[{index}].podAffinityTerm")
+
+
+def _term_problems(term: PodAffinityTerm, path: str) -> Iterator[Found]:
+    if not term.topology_key:
+        yield f"{path}.topologyKey", "is missing; allowed: a node label"
+    yield from selector_problems(term.label_selector, f"{path}.labelSelector")
+    yield from selector_problems(term.namespace_selector, f"{path}.namespaceSelector")
+
+
+def _spread_problems(constraint: SpreadConstraint, path: str) -> Iterator[Found]:
+    """Check a topology spread constraint."""
+    if constraint.max_skew < 1:
+        yield f"{path}.maxSkew", f"{constraint.max_skew} is out of range; allowed: numbers from 1"
+    if not constraint.topology_key:
+        yield f"{path}.topologyKey", "is missing; allowed: a node label"
+    hard, soft = "DoNotSchedule", "ScheduleAnyway"
+    yield from one_of(constraint.when_unsatisfiable, (hard, soft), f"{path}.whenUnsatisfiable")
+    if constraint.min_domains is not None and (constraint.min_domains < 1 or constraint.when_unsatisfiable != hard):
+        text = f"{constraint.min_domains} is not allowed; allowed: numbers from 1, with {hard}"
+        yield f"{path}.minDomains", text
+    for field, policy in (
+        ("nodeAffinityPolicy", constraint.node_affinity_policy),
+        ("nodeTaintsPolicy", constraint.node_taints_policy),
+    ):
+        if policy is not None:
+            yield from one_of(policy, ("Honor", "Ignore"), f"{path}.{field}")
+    yield from selector_problems(constraint.label_selector, f"{path}.labelSelector")
 
 
 def _affinity_problems(spec: PodSpec, path: str) -> Iterator[Found]:

@@ -193,3 +193,72 @@ def test_cases_are_answered_line_by_line(tmp_path: Path) -> None:
     missing = call("--cases", str(tmp_path / "missing.jsonl"))
     assert missing.exit_code == 2
     assert "missing.jsonl cannot be read: No such file or directory" in missing.stderr
+
+
+def with_spec(**fields: Any) -> dict[str, Any]:
+    """Return a pod that waits, with more in its spec."""
+    pod = a_pod("waits", 1)
+    return {**pod, "spec": {**pod["spec"], **fields}}
+
+
+TERM = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}
+SPREAD = {**TERM, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"affinity": {"podAntiAffinity": {REQUIRED: [{"topologykey": "zone"}]}}}, f"podAntiAffinity.{REQUIRED}[0].topologyKey: is missing"),
+        ({"affinity": {"podAffinity": {PREFERRED: [{"weight": 0, "podAffinityTerm": TERM}]}}}, f"podAffinity.{PREFERRED}[0].weight: 0 is out of range"),
+        ({"affinity": {"podAffinity": {REQUIRED: [{**TERM, "namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}]}}}, "namespaceSelector.matchExpressions[0].operator"),
+        ({"topologySpreadConstraints": [{**SPREAD, "maxSkew": 0}]}, "topologySpreadConstraints[0].maxSkew: 0 is out of range; allowed: numbers from 1"),
+        ({"topologySpreadConstraints": [{**SPREAD, "topologyKey": ""}]}, "topologySpreadConstraints[0].topologyKey: is missing"),
+        ({"topologySpreadConstraints": [{**SPREAD, "whenUnsatisfiable": "DoNotSchedul"}]}, "topologySpreadConstraints[0].whenUnsatisfiable"),
+        ({"topologySpreadConstraints": [{**SPREAD, "whenUnsatisfiable": "ScheduleAnyway", "minDomains": 2}]}, "topologySpreadConstraints[0].minDomains"),
+        ({"topologySpreadConstraints": [{**SPREAD, "nodeTaintsPolicy": "honor"}]}, "topologySpreadConstraints[0].nodeTaintsPolicy"),
+    ],
+)  # fmt: skip
+def test_what_the_api_server_refuses_is_refused(fields: dict[str, Any], said: str, tmp_path: Path) -> None:
+    """A slip in a constraint does not make it vanish."""
+    result = call(
+        "--snapshot", written(tmp_path / "bad.yaml", *nodes(1), with_spec(**fields)), "--pod", "default/waits"
+    )
+    assert result.exit_code == 2, result.output
+    assert said in result.output
+
+
+def test_gaps_of_the_input_are_told(tmp_path: Path) -> None:
+    """What the answer depends on and the input does not have; and volumes that count as not there for want of a status."""
+    affinity = {"podAntiAffinity": {REQUIRED: [{**TERM, "namespaceSelector": {"matchLabels": {"team": "a"}}}]}}
+    pod = with_spec(
+        affinity=affinity, volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}],
+        resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}],
+    )  # fmt: skip
+    volume = {
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pv"},
+        "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]},
+    }  # fmt: skip
+    result = call(
+        "--snapshot", written(tmp_path / "a.yaml", *nodes(1), volume, pod), "--pod", "default/waits", "-o", "json"
+    )
+    notes = "\n".join(json.loads(result.output)["notes"])
+    for said in (
+        "the input has no PersistentVolumeClaim (the pod uses claims); a whole dump is: kubectl get nodes,",
+        "the input has no Namespace (the pod selects namespaces)",
+        "spec.resourceClaims are not looked at",
+        "PersistentVolume pv has no status.phase: it counts as not available",
+    ):
+        assert said in notes
+
+
+def test_plugin_that_fails_is_told_with_its_mistake(tmp_path: Path) -> None:
+    """So that its author can mend it."""
+    plugins = {"multiPoint": {"enabled": [{"name": "tests.engine.plugins:Raises"}]}}
+    config = written(tmp_path / "config.yaml", {"profiles": [{"schedulerName": "ai-scheduler", "plugins": plugins}]})
+    pod = labelled(a_pod("waits", 1), **{"raise": "filter"})
+    result = call(
+        "--snapshot", written(tmp_path / "a.yaml", *nodes(1), pod), "--pod", "default/waits", "--config", config
+    )
+    assert "broken at filter" in result.output

@@ -6,6 +6,7 @@ import pytest
 
 from scheduler import config
 from scheduler.config import ConfigurationError, LeaderElection, PluginEntry, Profile, SchedulerConfiguration
+from scheduler.engine.core import registry
 
 KUBE = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 OURS = "apiVersion: config.ai-scheduler.io/v1alpha1\nkind: SchedulerConfiguration\n"
@@ -483,3 +484,12 @@ def test_gates_are_switches():
     """On or off."""
     (problem,) = problems("featureGates: {TaintTolerationComparisonOperators: often}")
     assert problem.startswith("featureGates.TaintTolerationComparisonOperators")
+
+
+def test_points_of_upstream_that_are_idle_here_are_listed_and_harmless():
+    """A file that lists plugins point by point, as kube-scheduler takes it, can be used."""
+    text = KUBE + "profiles: [{plugins: {preScore: {enabled: [{name: NodeResourcesFit}]}}}]"
+    configuration = config.parse(text)
+    (line,) = config.unhonoured(configuration)
+    assert line == "profiles[0].plugins.preScore.enabled[0]: NodeResourcesFit has nothing to do at this point here"
+    assert registry().resolve(configuration.profiles[0], None).points["pre_score"]
