@@ -20,7 +20,8 @@ from .messages import narrowed_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from scheduler.framework.runtime import FilterResult, Runtime, ScorePart
+    from scheduler.framework.filter_result import FilterResult
+    from scheduler.framework.runtime import Runtime, ScorePart
     from scheduler.model import Pod
     from scheduler.state.snapshot import Bools, Ints, Snapshot, Undo
 

@@ -51,7 +51,7 @@ class Controller:
 
     @property
     def is_suspended(self) -> bool:
-        """It makes no pods for now."""
+        """Whether it is suspended, so that it makes no pods."""
         return False
 
     @property

@@ -6,6 +6,7 @@ and their undoing alike, so that what they keep is always exact; when rows are r
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ MOST_FOLLOWERS = 256
 MOST_CHANGES = 65_536
 
 
-class RowFollower:
+class RowFollower(ABC):
     """Base of what follows rows: `fill` looks at all of them, `update` at one that changed."""
 
     def __init__(self) -> None:
@@ -30,13 +31,13 @@ class RowFollower:
         #: How many of the changes it has seen; None if it has to start anew.
         self.seen: int | None = None
 
+    @abstractmethod
     def fill(self, snapshot: Snapshot) -> None:
         """Take over all rows."""
-        raise NotImplementedError
 
+    @abstractmethod
     def update(self, index: int, row: Row) -> None:
         """Take over one row in place of what was known of it."""
-        raise NotImplementedError
 
     def catch_up(self, snapshot: Snapshot, changes: list[int]) -> None:
         """Look at what changed since the last time."""
