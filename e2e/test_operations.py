@@ -175,7 +175,8 @@ def test_crds_may_come_later(plane: ControlPlane, tmp_path: Path) -> None:
 
 def test_rights_are_enough_and_no_more(scheduler: Replica, installed: ControlPlane) -> None:
     """The process, which has its ServiceAccount's token only, is never refused; what it does not need it may not do."""
-    assert "Forbidden" not in scheduler.log.read_text()
+    lines = scheduler.log.read_text().splitlines()  # nobody may write into a namespace that is going
+    assert [line for line in lines if "Forbidden" in line and "being terminated" not in line] == []
     account = f"system:serviceaccount:{NAMESPACE}:ai-scheduler"
     for verb, resource in (
         ("get", "secrets"),

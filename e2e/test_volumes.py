@@ -100,7 +100,7 @@ def test_a_volume_is_made_for_the_node_of_the_pod(world: World) -> None:
     }
     volume(world, "made", name, "a", claimRef=reference)
     assert world.wait_placed("p") == {"p": node}
-    assert read_claim(world, "c")["status"]["phase"] == "Bound"
+    wait_until(lambda: read_claim(world, "c")["status"]["phase"] == "Bound", what="the claim to be said bound")
 
 
 def test_a_pod_whose_provisioning_failed_is_tried_again(world: World) -> None:
