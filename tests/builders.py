@@ -17,7 +17,9 @@ import msgspec
 
 from scheduler.model import Gang, Node, Pod, gang_from_api, node_from_api, pod_from_api
 from scheduler.model.api import ApiNode, ApiPod, ApiPodGroup
-from scheduler.model.gang import COSCHEDULING_LABEL, GROUP_LABEL, PREFIX
+from scheduler.model.dialects.coscheduling import GROUP_LABEL as COSCHEDULING_LABEL
+from scheduler.model.dialects.own import GROUP_LABEL
+from scheduler.model.gang import PREFIX
 from scheduler.state.image_sizes import ImageSizes
 from scheduler.state.rows import Row
 from scheduler.state.snapshot import Snapshot

@@ -27,7 +27,7 @@ from scheduler.model import (
     volume_attachment_from_api,
 )
 from scheduler.model.api import ApiBudget, ApiNode, ApiPod, ApiPodGroup, ApiPriorityClass
-from scheduler.model.gang import DIALECTS
+from scheduler.model.dialects import GROUPS
 from scheduler.model.owner_api import ApiNamespace, ApiReplicaSet, ApiService
 from scheduler.model.storage_api import (
     ApiClaim,
@@ -109,7 +109,7 @@ KINDS: dict[GroupKind, Kind] = {
     ("", "Pod"): Kind(ApiPod, _pod),
     ("scheduling.k8s.io", "PriorityClass"): Kind(ApiPriorityClass, _priority_class),
     ("policy", "PodDisruptionBudget"): Kind(ApiBudget, _budget),
-    **{(group, "PodGroup"): Kind(ApiPodGroup, _gang(dialect)) for dialect, group in DIALECTS.items()},
+    **{(group, "PodGroup"): Kind(ApiPodGroup, _gang(dialect)) for dialect, group in GROUPS.items()},
     ("", "Namespace"): Kind(ApiNamespace, _view(namespace_from_api)),
     ("", "Service"): Kind(ApiService, _view(lambda api: owner_of_labels(api, "Service"))),
     ("", "ReplicationController"): Kind(ApiService, _view(lambda api: owner_of_labels(api, "ReplicationController"))),

@@ -29,7 +29,9 @@ from scheduler.model import (
     priority_class_from_api,
 )
 from scheduler.model.api import ApiBudget, ApiNode, ApiPod, ApiPodGroup, ApiPriorityClass
-from scheduler.model.gang import COSCHEDULING_LABEL, DIALECTS, GROUP_LABEL
+from scheduler.model.dialects import GROUPS
+from scheduler.model.dialects.coscheduling import GROUP_LABEL as COSCHEDULING_LABEL
+from scheduler.model.dialects.own import GROUP_LABEL
 
 from .object_feeds import object_feeds
 from .reflector import HasMetadata, Reflector, Resource, Timing
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
 log = structlog.stdlib.get_logger("feeds")
 
 PODS = "/api/v1/pods"
-COSCHEDULING_GROUPS = f"/apis/{DIALECTS['coscheduling']}/v1alpha1/podgroups"
+COSCHEDULING_GROUPS = f"/apis/{GROUPS['coscheduling']}/v1alpha1/podgroups"
 ASSIGNED = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 FINISHED = "spec.nodeName!=,status.phase!=Pending,status.phase!=Running,status.phase!=Unknown"
 

@@ -15,7 +15,7 @@ import structlog
 from scheduler.engine.inputs import GangChanged, GangRemoved
 from scheduler.model import GangKey, gang_from_api, pod_from_api
 from scheduler.model.api import ApiPod, ApiPodGroup
-from scheduler.model.gang import DIALECTS
+from scheduler.model.dialects import GROUPS as API_GROUPS
 
 from .reconcile import SECONDS_PER_OBJECT, Reconciler, View
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 log = structlog.stdlib.get_logger("pending")
 
 PODS = "/api/v1/pods"
-GROUP, VERSION, PLURAL = DIALECTS["ai-scheduler"], "v1alpha1", "podgroups"
+GROUP, VERSION, PLURAL = API_GROUPS["ai-scheduler"], "v1alpha1", "podgroups"
 GROUPS = f"/apis/{GROUP}/{VERSION}/{PLURAL}"
 LONGEST_SYNC_SECONDS = 60.0
 #: How often to look, while waiting for the first sight of everything, whether it is still there.

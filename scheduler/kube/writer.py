@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from scheduler.engine.inputs import BindingFailed, BindingSucceeded, EvictionFailed, Input
-from scheduler.model.gang import DIALECTS
+from scheduler.model.dialects import GROUPS
 
 from .client import (
     CONFLICT,
@@ -247,7 +247,7 @@ class GangWriter:
 
         The first time the object is read, so that a restart writes nothing and transition times survive.
         """
-        path = f"/apis/{DIALECTS['ai-scheduler']}/v1alpha1/namespaces/{effect.namespace}/podgroups/{effect.name}"
+        path = f"/apis/{GROUPS['ai-scheduler']}/v1alpha1/namespaces/{effect.namespace}/podgroups/{effect.name}"
         new = (effect.phase, effect.observed_generation, effect.counts, effect.scheduled, effect.reason, effect.message)
         known = self._written.get(effect.uid)
         if known is not None and known[0] == new:

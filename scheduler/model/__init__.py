@@ -3,19 +3,12 @@
 For every other part; it imports none of them.
 """
 
-from .gang import (
-    Budget,
-    Gang,
-    GangKey,
-    PriorityClass,
-    budget_from_api,
-    gang_from_api,
-    gang_key_of,
-    priority_class_from_api,
-)
+from .dialects import gang_from_api
+from .gang import Gang, GangKey, Membership, Subgroup, gang_key_of
 from .node import Node, node_from_api
 from .owners import Namespace, Owner, namespace_from_api, owner_of_labels, owner_of_selector
 from .pod import HostPort, Pod, pod_from_api
+from .policy import Budget, PriorityClass, budget_from_api, priority_class_from_api
 from .storage import (
     Claim,
     CSIDriver,
@@ -32,6 +25,7 @@ from .storage import (
     storage_class_from_api,
     volume_attachment_from_api,
 )
+from .topology_constraint import TopologyConstraint
 
 __all__ = [
     "Budget",
@@ -41,6 +35,7 @@ __all__ = [
     "Gang",
     "GangKey",
     "HostPort",
+    "Membership",
     "Namespace",
     "Node",
     "Owner",
@@ -49,6 +44,8 @@ __all__ = [
     "PriorityClass",
     "StorageCapacity",
     "StorageClass",
+    "Subgroup",
+    "TopologyConstraint",
     "VolumeAttachment",
     "budget_from_api",
     "claim_from_api",

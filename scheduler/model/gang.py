@@ -1,26 +1,26 @@
-"""Gang: pods that must start together, read from a PodGroup of any dialect; and which pods belong to which.
+"""Gang: pods that must start together, as every dialect tells of them; and Membership: what a pod says of its gang.
 
-For state and engine.  A dialect is one adapter here: the label or field that names the group, and the object's shape.
+For dialects, which make both, and for state and engine.  A gang is a tree: the gang itself, subgroups of subgroups (of pods or
+of further subgroups), each with its own minimum and its own wish to be near together.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from .api import ApiBudget, ApiPodGroup, ApiPriorityClass, LabelSelector
-from .pod import Pod, parse_time
+from .topology_constraint import TopologyConstraint
+
+if TYPE_CHECKING:
+    from .pod import Pod
 
 PREFIX = "scheduling.ai-scheduler.io"
-GROUP_LABEL = f"{PREFIX}/pod-group"
-COSCHEDULING_LABEL = "scheduling.x-k8s.io/pod-group"
-#: Dialect to the API group of its PodGroup.
-DIALECTS = {"ai-scheduler": PREFIX, "coscheduling": "scheduling.x-k8s.io"}
 
 #: How long a gang may hold reservations, in seconds, when its group does not say.
 DEFAULT_SCHEDULE_TIMEOUT_SECONDS = 600
-
+#: How long a gang that has lost members may stay below its minimum, in seconds, when its group does not say.
+DEFAULT_GRACE_SECONDS = 60
 
 #: Phases of a gang whose minimum is, or was, on nodes.
 COMPLETE_PHASES = ("Scheduled", "Running", "Finished", "Failed")
@@ -40,16 +40,54 @@ class GangKey(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
 
+class Subgroup(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A part of a gang: a role that pods have, or a group of further subgroups."""
+
+    #: What pods name as their role; unique in the gang.
+    name: str
+    #: The subgroup that this one is a part of; empty for the gang itself.
+    parent: str = ""
+    #: How many of its pods, those of subgroups below it included, must be placed together.
+    min_member: int = 0
+    #: How many of the subgroups directly below must reach their minimum; None for all of them.
+    min_subgroups: int | None = None
+    topology: TopologyConstraint | None = None
+
+
 class Gang(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What scheduling needs to know of a group."""
 
     key: GangKey
     uid: str = ""
+    #: What names the object's kind in events; empty if there is no object (see `Membership.implied`).
+    api_version: str = ""
+    kind: str = "PodGroup"
     generation: int = 0
     created: float = 0.0
+
+    #: How many pods must be placed together, in all.
     min_member: int = 1
+    #: How many of the subgroups directly below the gang must reach their minimum; None for all of them.
+    min_subgroups: int | None = None
+    #: Parents stand before their children.
+    subgroups: tuple[Subgroup, ...] = ()
+    topology: TopologyConstraint | None = None
+    #: The group of groups, of the same dialect and namespace, that this one is a part of; empty for none.
+    parent: str = ""
+    #: It holds groups (those whose `parent` it is), no pods.
+    is_composite: bool = False
+
     schedule_timeout_seconds: int = DEFAULT_SCHEDULE_TIMEOUT_SECONDS
     priority_class_name: str = ""
+    #: Stated as a number; None if it is not.
+    priority: int | None = None
+    preemption_policy: str = ""
+    #: What happens when a running gang falls below its minimum: Replace, Shrink or Evict; after how many seconds.
+    incomplete_policy: str = "Replace"
+    grace_seconds: float = DEFAULT_GRACE_SECONDS
+    #: Nobody may evict single members, not even those above the minimum: only the gang as a whole.
+    is_one_unit: bool = False
+
     annotations: dict[str, str] = {}
     labels: dict[str, str] = {}
     #: The phase in the object's status, to write only what changes.
@@ -60,76 +98,20 @@ class Gang(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     problems: tuple[str, ...] = ()
 
 
-class PriorityClass(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A named priority."""
+class Membership(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """What a pod says of the gang that it belongs to."""
 
-    name: str
-    value: int
-    is_default: bool = False
-    preemption_policy: str = "PreemptLowerPriority"
-
-
-class Budget(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A PodDisruptionBudget: how many of its pods may go now."""
-
-    namespace: str
-    name: str
-    selector: LabelSelector | None = None
-    disruptions_allowed: int = 0
-    disrupted_pods: frozenset[str] = frozenset()
+    key: GangKey
+    #: The subgroup; empty for none.
+    role: str = ""
+    #: Neighbours in rank talk to each other most; compared as it is. Empty if the pod has none.
+    rank: tuple[int, ...] = ()
+    #: The gang as the pod itself tells of it, for dialects whose groups need no object.
+    implied: Gang | None = None
+    #: What is wrong with what the pod says; while there is something, it waits.
+    problems: tuple[str, ...] = ()
 
 
 def gang_key_of(pod: Pod) -> GangKey | None:
-    """Return the gang that a pod names, or None; our own label comes before those of other dialects."""
-    for dialect, label in (("ai-scheduler", GROUP_LABEL), ("coscheduling", COSCHEDULING_LABEL)):
-        if name := pod.labels.get(label):
-            return GangKey(dialect, pod.namespace, name)
-    return None
-
-
-def gang_from_api(api: ApiPodGroup, dialect: str) -> Gang:
-    """Return the view of a PodGroup; a field out of range becomes a problem, never an exception."""
-    problems = []
-    if api.spec.min_member < 1:
-        problems.append(f"spec.minMember: {api.spec.min_member} is out of range; allowed are numbers from 1")
-    timeout = api.spec.schedule_timeout_seconds
-    if timeout is not None and timeout < 1:
-        problems.append(f"spec.scheduleTimeoutSeconds: {timeout} is out of range; allowed are seconds from 1")
-        timeout = None
-    meta = api.metadata
-    return Gang(
-        key=GangKey(dialect, meta.namespace or "default", meta.name),
-        uid=meta.uid,
-        generation=meta.generation,
-        created=parse_time(meta.creation_timestamp) or 0.0,
-        min_member=api.spec.min_member,
-        schedule_timeout_seconds=DEFAULT_SCHEDULE_TIMEOUT_SECONDS if timeout is None else timeout,
-        priority_class_name=api.spec.priority_class_name,
-        annotations=meta.annotations or {},
-        labels=meta.labels or {},
-        phase=api.status.phase,
-        was_complete=api.status.phase in COMPLETE_PHASES
-        or any(condition.reason == BELOW_MINIMUM for condition in api.status.conditions or ()),
-        problems=tuple(problems),
-    )
-
-
-def priority_class_from_api(api: ApiPriorityClass) -> PriorityClass:
-    """Return the view of a PriorityClass."""
-    return PriorityClass(
-        name=api.metadata.name,
-        value=api.value,
-        is_default=api.global_default,
-        preemption_policy=api.preemption_policy or "PreemptLowerPriority",
-    )
-
-
-def budget_from_api(api: ApiBudget) -> Budget:
-    """Return the view of a PodDisruptionBudget."""
-    return Budget(
-        namespace=api.metadata.namespace or "default",
-        name=api.metadata.name,
-        selector=api.spec.selector,
-        disruptions_allowed=api.status.disruptions_allowed,
-        disrupted_pods=frozenset(api.status.disrupted_pods or ()),
-    )
+    """Return the group that a pod names, or None; it may be a part of a larger one (`ClusterState.gang_of`)."""
+    return pod.membership.key if pod.membership is not None else None

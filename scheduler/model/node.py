@@ -8,8 +8,8 @@ from __future__ import annotations
 import msgspec
 
 from .api import ApiNode, ResourceList, Taint
-from .pod import parse_time
 from .quantity import QuantityError, amount
+from .times import parse_time
 
 
 class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):

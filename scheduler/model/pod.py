@@ -5,15 +5,20 @@ For everyone who schedules.  The edges make it from the API object once (`pod_fr
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from .api import ApiPod, Condition, NodeAffinity, OwnerReference, PodSpec, Toleration
+from .dialects import DIALECTS, Dialect, membership_of
+from .gang import Membership
 from .pod_terms import PodTerms, Spread, spreads_of, terms_of
 from .requests import asked_by, is_sidecar
+from .times import parse_time
 from .volume_api import Volume
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _TERMINAL = ("Succeeded", "Failed")
 _shape_encoder = msgspec.json.Encoder(order="sorted")
@@ -77,6 +82,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     volumes: tuple[Volume, ...] = ()
     #: Features of the kubelet that the pod cannot run without (NodeDeclaredFeatures).
     needed_features: tuple[str, ...] = ()
+    #: What it says of its gang; None if it belongs to none.
+    membership: Membership | None = None
     #: Equal for pods with equal scheduling-relevant spec; empty for assigned pods.
     shape: bytes = b""
 
@@ -91,17 +98,11 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return self.phase in _TERMINAL
 
 
-@lru_cache(maxsize=65_536)
-def parse_time(text: str | None) -> float | None:
-    """Return an RFC 3339 time in seconds since the epoch; None for none, ValueError for what is no time."""
-    if not text:
-        return None
-    moment = datetime.fromisoformat(text)
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+def pod_from_api(api: ApiPod, dialects: Sequence[Dialect] = DIALECTS) -> Pod:
+    """Return the view of an API object; raises QuantityError or ValueError that names the field.
 
-
-def pod_from_api(api: ApiPod) -> Pod:
-    """Return the view of an API object; raises QuantityError or ValueError that names the field."""
+    `dialects` says how pods name their gangs.
+    """
     spec, meta, status = api.spec, api.metadata, api.status
     namespace = meta.namespace or "default"
     priority = spec.priority or 0
@@ -157,6 +158,7 @@ def pod_from_api(api: ApiPod) -> Pod:
         volumes=volumes,
         needed_features=features,
         unchecked=() if spec.node_name else _unchecked(spec),
+        membership=membership_of(api, dialects),
         shape=shape,
     )
 

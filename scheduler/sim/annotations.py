@@ -15,7 +15,8 @@ import math
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from scheduler.model.gang import GROUP_LABEL, PREFIX
+from scheduler.model.dialects.own import GROUP_LABEL
+from scheduler.model.gang import PREFIX
 from scheduler.topology import GPUS_ANNOTATION, NODE_TOPOLOGY_ANNOTATION
 
 if TYPE_CHECKING:

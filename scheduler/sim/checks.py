@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from scheduler.model.pod import parse_time
 from scheduler.model.quantity import QuantityError, amount, parse_quantity
+from scheduler.model.times import parse_time
 
 from .annotations import annotation_problems, key_problems
 

@@ -37,7 +37,7 @@ from scheduler.framework.effects import (
 )
 from scheduler.model import Gang, GangKey, Node, Pod, PriorityClass, pod_from_api
 from scheduler.model.api import Condition
-from scheduler.model.gang import DIALECTS
+from scheduler.model.dialects import GROUPS
 from scheduler.model.storage_api import ApiClaim
 
 from .budgets import Budgets
@@ -320,7 +320,7 @@ class Cluster:
         self.delete_pod(sim, effect.grace_period_seconds)
 
     def _set_gang_status(self, effect: SetGangStatus) -> None:
-        for dialect in DIALECTS:
+        for dialect in GROUPS:
             gang = self.gangs.get(GangKey(dialect, effect.namespace, effect.name))
             if gang is not None and gang.uid == effect.uid:
                 self.gangs[gang.key] = msgspec.structs.replace(gang, phase=effect.phase)

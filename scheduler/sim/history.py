@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from scheduler.model import gang_key_of
-from scheduler.model.gang import COSCHEDULING_LABEL, GROUP_LABEL
+from scheduler.model.dialects.coscheduling import GROUP_LABEL as COSCHEDULING_LABEL
+from scheduler.model.dialects.own import GROUP_LABEL
 
 from .happenings import Happenings
 from .outcome import Sample

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduler.model.pod import parse_time
+from scheduler.model.times import parse_time
 
 from .defaults import suffix_of
 from .workloads import Controller

@@ -20,9 +20,9 @@ import msgspec
 
 from scheduler.model import Gang, budget_from_api, gang_from_api, node_from_api, priority_class_from_api
 from scheduler.model.api import ApiBudget, ApiNode, ApiPod, ApiPodGroup, ApiPriorityClass
-from scheduler.model.gang import DIALECTS
-from scheduler.model.pod import parse_time
+from scheduler.model.dialects import GROUPS
 from scheduler.model.storage_api import ApiClaim, ApiPersistentVolume, ApiStorageClass
+from scheduler.model.times import parse_time
 
 from .annotations import RUN_SECONDS, SUBMIT_SECONDS, seconds_of
 from .clock import DEFAULT_START
@@ -216,7 +216,7 @@ class _Builder:
                 self.notes.look_at_node(node)
                 yield node, 1
             case ApiPodGroup():
-                dialect = next(name for name, group in DIALECTS.items() if group == loaded.kind.group)
+                dialect = next(name for name, group in GROUPS.items() if group == loaded.kind.group)
                 yield gang_from_api(self._stamped(api), dialect), 2
             case ApiClaim() | ApiPersistentVolume():
                 yield StorageObject(api), 3

@@ -9,7 +9,10 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from scheduler.model.gang import COSCHEDULING_LABEL, DIALECTS, GROUP_LABEL, GangKey
+from scheduler.model.dialects import GROUPS
+from scheduler.model.dialects.coscheduling import GROUP_LABEL as COSCHEDULING_LABEL
+from scheduler.model.dialects.own import GROUP_LABEL
+from scheduler.model.gang import GangKey
 from scheduler.topology import NODE_TOPOLOGY_ANNOTATION, PRODUCT_LABEL, TopologyError, machine_of
 
 from .words import count, short_names
@@ -35,7 +38,7 @@ _SLIPS = ("scheduler", "schedulername", "schedulernames", "schedulersname")
 
 def dump_command(dialects: Collection[str] = ("ai-scheduler",)) -> str:
     """Return the command that dumps everything that a simulation reads, with the PodGroups of these dialects."""
-    groups = (f"podgroups.{DIALECTS[dialect]}" for dialect in sorted(dialects))
+    groups = (f"podgroups.{GROUPS[dialect]}" for dialect in sorted(dialects))
     return f"kubectl get {','.join((*DUMP_KINDS, *groups))} -A -o yaml"
 
 

@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from scheduler.cli import generate
-from scheduler.model import gang
+from scheduler.model import dialects
+from scheduler.model.dialects import own
 from scheduler.model.podgroup import GROUP, VERSION
 
 ROOT = Path(__file__).parents[2]
@@ -63,8 +64,8 @@ def test_definition_has_the_names_that_people_type():
 
 def test_group_and_label_are_those_that_the_scheduler_reads():
     """The models and the reader of groups agree."""
-    assert gang.DIALECTS["ai-scheduler"] == GROUP
-    assert gang.GROUP_LABEL in SCHEMA["description"]
+    assert dialects.GROUPS["ai-scheduler"] == GROUP
+    assert own.GROUP_LABEL in SCHEMA["description"]
 
 
 def test_status_is_a_subresource():

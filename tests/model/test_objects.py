@@ -16,7 +16,8 @@ from scheduler.model import (
 )
 from scheduler.model.api import ApiBudget, ApiNode, ApiPod, ApiPodGroup, ApiPriorityClass
 from scheduler.model.gang import DEFAULT_SCHEDULE_TIMEOUT_SECONDS
-from scheduler.model.pod import parse_time, shape_of
+from scheduler.model.pod import shape_of
+from scheduler.model.times import parse_time
 from tests.builders import EPOCH, a_gang, a_node, a_pod, gangs_of, term
 
 
