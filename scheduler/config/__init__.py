@@ -1,6 +1,8 @@
 """The configuration of the scheduler: what may be set, its defaults, and how it is read and written."""
 
+from .base import ConfigurationModel
 from .duration import format_duration, parse_duration
+from .group_kinds import GroupCount, GroupKind, GroupLabel, GroupRoles
 from .model import (
     API_VERSION,
     DEFAULT_SCHEDULER_NAME,
@@ -10,7 +12,6 @@ from .model import (
     NOT_HONOURED,
     BaseProfile,
     ClientConnection,
-    ConfigurationModel,
     LeaderElection,
     PluginConfig,
     PluginEntry,
@@ -37,6 +38,10 @@ __all__ = [
     "ClientConnection",
     "ConfigurationError",
     "ConfigurationModel",
+    "GroupCount",
+    "GroupKind",
+    "GroupLabel",
+    "GroupRoles",
     "LeaderElection",
     "PluginConfig",
     "PluginEntry",

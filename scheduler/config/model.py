@@ -3,15 +3,17 @@
 For the command line, which reads it, the registry, which builds plugins from it, and the edges.  Names and arguments of
 plugins are the registry's to check; everything else is checked here.  The docstrings are the configuration reference.
 """
+# ruff: noqa: RUF012 - pydantic copies defaults; ruff does not see that the base, in its own file, is pydantic's
 
 import re
 from datetime import timedelta
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
-from pydantic.alias_generators import to_camel
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
+from .base import ConfigurationModel
 from .duration import Duration
+from .group_kinds import GroupKind
 from .problems import Problem, ProblemsError
 
 KUBE_API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
@@ -79,20 +81,6 @@ NamespaceName = Annotated[str, AfterValidator(_check_label)]
 ObjectName = Annotated[str, AfterValidator(_check_subdomain)]
 Address = Annotated[str, AfterValidator(_check_address)]
 Percentage = Annotated[int, Field(ge=0, le=100)]
-
-
-class ConfigurationModel(BaseModel):
-    """Base of all parts: strict and immutable; camelCase in files, snake case in Python."""
-
-    model_config = ConfigDict(
-        alias_generator=to_camel,
-        validate_by_name=True,
-        validate_by_alias=True,
-        extra="forbid",
-        strict=True,
-        frozen=True,
-        use_attribute_docstrings=True,
-    )
 
 
 class LeaderElection(ConfigurationModel):
@@ -306,6 +294,8 @@ class SchedulerConfiguration(ConfigurationModel):
     """Feature gates, as kube-scheduler takes them from `--feature-gates`. `TaintTolerationComparisonOperators` lets
     tolerations compare numbers, `InterPodAffinityHostnameFastPath` changes the corner cases that it changes in
     kube-scheduler; `ai-scheduler config check` lists others, which change nothing."""
+    group_kinds: list[GroupKind] = []
+    """Kinds of workloads whose pods start together without a PodGroup, beside the built-in ones or in their place."""
     percentage_of_nodes_to_score: Percentage | None = Field(
         default=None, json_schema_extra=_not_honoured("every feasible node is scored")
     )
@@ -341,6 +331,7 @@ class SchedulerConfiguration(ConfigurationModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         problems = _repeated("profiles", [profile.scheduler_name for profile in self.profiles], "schedulerName")
+        problems += _repeated("groupKinds", [entry.full_name for entry in self.group_kinds], "kind")
         if (self.api_version, self.kind) not in ((API_VERSION, KIND), (KUBE_API_VERSION, KUBE_KIND)):
             wanted = KUBE_KIND if self.api_version == KUBE_API_VERSION else KIND
             problems.append(Problem("kind", f"{self.kind} is not of {self.api_version}; allowed: {wanted}"))

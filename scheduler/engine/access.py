@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.model import gang_key_of
-
 from .candidates import Candidate
 from .placement import Placer
 
@@ -194,7 +192,7 @@ class Access:
 
     def _weight(self, pod: Pod) -> int:
         """Return a pod's priority, or that of its group's class if that is lower: so much room is kept for it."""
-        key = gang_key_of(pod)
+        key = self.cluster.gang_of(pod)
         gang = self.cluster.gangs.get(key) if key is not None else None
         named = self.cluster.priority_classes.get(gang.priority_class_name) if gang is not None else None
         return pod.priority if named is None else min(pod.priority, named.value)

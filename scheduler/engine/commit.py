@@ -12,7 +12,6 @@ import numpy as np
 
 from scheduler.framework.runtime import PluginError
 from scheduler.framework.status import ClusterEvent, Code, Kind, Reason, Status
-from scheduler.model import gang_key_of
 from scheduler.model.gang import DEFAULT_SCHEDULE_TIMEOUT_SECONDS
 
 from .flights import Flight, Seat
@@ -192,7 +191,7 @@ class Commit:
         note = f"Successfully assigned {seat.pod.key} to {seat.node_name}"
         core.reporter.event(pod_ref(seat.pod), "Normal", "Scheduled", "Binding", note, seat.pod.scheduler_name)
         core.reporter.forget_pod(uid)
-        key = gang_key_of(seat.pod)
+        key = core.cluster.gang_of(seat.pod)
         if key is None:
             core.reporter.forget_workload(workload_key(None, seat.pod))
         else:

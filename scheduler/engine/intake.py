@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from scheduler.framework.status import ClusterEvent, Reason, Status
-from scheduler.model import Namespace, gang_key_of
+from scheduler.model import Namespace
 from scheduler.model.storage import (
     Claim,
     CSIDriver,
@@ -106,6 +106,7 @@ class Intake:
         if not pod.node_name and pod.scheduler_name not in core.runtimes:
             return
         former = core.cluster.pods.get(pod.uid)
+        left = core.cluster.gang_of(former) if former is not None else None
         assumed_on = core.cluster.assumed.get(pod.uid)
         if not core.cluster.set_pod(pod):
             return
@@ -117,7 +118,7 @@ class Intake:
             self._pending(pod, former, now)
         if pod.is_terminal:
             self._victim_gone(pod.uid, now)
-        key, left = gang_key_of(pod), gang_key_of(former) if former else None
+        key = core.cluster.gang_of(pod)
         self._members_changed(key, now)
         if left != key:
             self._members_changed(left, now)
@@ -157,7 +158,9 @@ class Intake:
         core, now, uid = self._core, self._core.clock(), happened.uid
         node_name = core.cluster.node_of(uid)
         self._no_longer_pending(uid)
-        pod = core.cluster.remove_pod(uid)
+        pod = core.cluster.pods.get(uid)
+        gang = core.cluster.gang_of(pod) if pod is not None else None
+        core.cluster.remove_pod(uid)
         core.access.stuck.discard(uid)
         core.access.avoided.pop(uid, None)
         if pod is None:
@@ -165,7 +168,7 @@ class Intake:
         if node_name and not pod.is_terminal:
             core.changed(ClusterEvent.POD_REMOVED, node_name, pod.uid, former_pod=pod)
         self._victim_gone(uid, now)
-        self._members_changed(gang_key_of(pod), now)
+        self._members_changed(gang, now)
 
     def _pending_pod_left(self, happened: i.PendingPodLeft) -> None:
         pod, flight = self._core.cluster.pods.get(happened.uid), self._core.flights.of(happened.uid)
@@ -188,10 +191,11 @@ class Intake:
 
     def _gang_changed(self, happened: i.GangChanged) -> None:
         core, gang = self._core, happened.gang
-        former = core.cluster.gangs.get(gang.key)
+        former = core.cluster.groups.object(gang.key)
         if former == gang:
             return
-        core.cluster.gangs[gang.key] = gang
+        self._regroup(core.cluster.groups.put(gang))
+        root = core.cluster.groups.root_of(gang.key)
         if former is None:
             self._rollback.found(gang)
         elif (
@@ -199,17 +203,26 @@ class Intake:
             == gang
         ):
             return  # its status, which we write
-        core.workloads.news(workload_key_of(gang.key))
+        core.workloads.news(workload_key_of(root))
         core.changed(ClusterEvent.GANG_CHANGED)
-        self._members_changed(gang.key, core.clock())
+        self._members_changed(root, core.clock())
 
     def _gang_removed(self, happened: i.GangRemoved) -> None:
         core = self._core
-        if core.cluster.gangs.pop(happened.key, None) is not None:
+        if core.cluster.groups.object(happened.key) is not None:
+            self._members_changed(core.cluster.groups.root_of(happened.key), core.clock())
+            self._regroup(core.cluster.groups.drop(happened.key))
             core.reporter.forget_gang(happened.key)
             core.reporter.forget_workload(workload_key_of(happened.key))
             self._rollback.forget(happened.key)
             self._members_changed(happened.key, core.clock())
+
+    def _regroup(self, groups: list[GangKey]) -> None:
+        """Put the pending pods of some groups where they belong now: their gang may be another one."""
+        core, now = self._core, self._core.clock()
+        for uid in [uid for key in groups for uid in core.cluster.groups.uids(key)]:
+            if core.workloads.of(uid) is not None:
+                core.add_pending(core.cluster.pods[uid], now)
 
     def _members_changed(self, key: GangKey | None, now: float) -> None:
         """Look at a gang's waiting members again, as its members or its object changed."""

@@ -5,16 +5,20 @@ For the engine.  O(1) per pod event; a gang is looked at as a whole only when it
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from scheduler.framework.status import ClusterEvent, Code, Kind, Reason, Status
 from scheduler.framework.workload import Workload
-from scheduler.model import gang_key_of
+from scheduler.model.needs import Needs, minimum_of
+from scheduler.state.groups import roles_of
 
 if TYPE_CHECKING:
     from scheduler.model import Gang, GangKey, Pod
     from scheduler.state.cluster import ClusterState
 
+#: Of the problems of pods so many are told.
+_MOST_PROBLEMS = 5
 _GROUP_CURES = ClusterEvent.GANG_CHANGED | ClusterEvent.POD_CREATED | ClusterEvent.POD_UPDATED
 
 
@@ -45,7 +49,7 @@ class Workloads:
 
     def add(self, pod: Pod, gate: Status | None, now: float) -> tuple[Workload, Workload | None]:
         """Put a pending pod where it belongs; return its workload, and the one that it left if it changed groups."""
-        gang_key = gang_key_of(pod)
+        gang_key = self._cluster.gang_of(pod)
         key = workload_key(gang_key, pod)
         left = None
         if self._key_of_pod.get(pod.uid, key) != key:
@@ -81,34 +85,65 @@ class Workloads:
     def refresh(self, workload: Workload) -> Status | None:
         """Bring need and priority up to date; return what keeps the workload from being tried, or None.
 
-        O(pods) for a gang that is complete enough, else O(1).
+        O(members) for a gang, else O(1).
         """
         first = next(iter(workload.pods.values()))
-        gang_key = gang_key_of(first)
+        gang_key = self._cluster.gang_of(first)
         if gang_key is None:
-            workload.gang, workload.needed, workload.priority = None, 1, first.priority
+            workload.gang, workload.needs, workload.needed, workload.priority = None, None, 1, first.priority
+            workload.is_repair = False
             return self._gate(first.uid)
         workload.gang = gang = self._cluster.gangs.get(gang_key)
-        known = self._cluster.member_count(gang_key)
         if gang is None:
             text = f"PodGroup {gang_key} ({gang_key.dialect}) does not exist"
             return Status.unresolvable(Reason("MissingPodGroup", text, _GROUP_CURES))
-        problems = [*gang.problems, *self._class_problems(gang)]
+        problems = [*gang.problems, *self._class_problems(gang), *self._pod_problems(workload, gang_key)]
         if problems:
-            text = f"PodGroup {gang_key}: {'; '.join(problems)}"
+            text = f"{gang.kind} {gang_key}: {'; '.join(problems)}"
             return Status.unresolvable(Reason("InvalidPodGroup", text, _GROUP_CURES))
-        if known < gang.min_member:
-            text = f"gang {gang_key} waits for members: {known} of {gang.min_member} pods exist"
-            return Status.unresolvable(Reason("WaitingForMembers", text, _GROUP_CURES, Kind.NOT_NOW))
         workload.priority = self._priority(workload, gang)
-        placed = sum(1 for pod in self._cluster.members(gang_key) if self._cluster.counts_as_placed(pod))
-        workload.needed = max(1, gang.min_member - placed)
-        ready = sum(1 for uid in workload.pods if self._gate(uid) is None)
-        if ready < workload.needed:
-            text = f"gang {gang_key} waits for members: {placed + ready} of {gang.min_member} pods are ready or placed"
-            text += f", {gated} more are gated" if (gated := len(workload.pods) - ready) else ""
-            return Status.unresolvable(Reason("WaitingForMembers", text, _GROUP_CURES, Kind.NOT_NOW))
-        return None
+        return self._lacks_members(workload, gang)
+
+    def _lacks_members(self, workload: Workload, gang: Gang) -> Status | None:
+        """Count what is placed and what could be tried; return what is missing, if the minimum cannot be reached with it."""
+        cluster, role_of = self._cluster, self._cluster.groups.role_of
+        placed = Counter(role_of(pod) for pod in cluster.members(gang.key) if cluster.counts_as_placed(pod))
+        roles = {pod.uid: role_of(pod) for pod in workload.pods.values()}
+        ready = Counter(roles[uid] for uid in workload.pods if self._gate(uid) is None)
+        workload.needs = needs = Needs(gang, placed, {uid: role for uid, role in roles.items() if role})
+        minimum = minimum_of(gang)
+        workload.needed = max(1, needs.missing())
+        if ready and not needs.missing(ready):
+            return None
+        gated = len(workload.pods) - sum(ready.values())
+        existing = Needs(gang, placed + Counter(roles.values()))
+        if existing.missing():
+            text = f"gang {gang.key} waits for members: {sum(placed.values()) + len(roles)} of {minimum} pods exist"
+        else:
+            count = sum(placed.values()) + sum(ready.values())
+            text = f"gang {gang.key} waits for members: {count} of {minimum} pods are ready or placed"
+        shortfalls = Needs(gang, placed + ready).shortfalls()
+        text += (
+            f" ({', '.join(f'{name}: {count} of {wanted}' for name, count, wanted in shortfalls)})"
+            if shortfalls
+            else ""
+        )
+        text += f", {gated} more are gated" if gated and not existing.missing() else ""
+        if unknown := needs.unknown_roles():
+            known = ", ".join(roles_of(cluster.gangs, gang.key))
+            text += f"; there are pods of the roles {', '.join(unknown)}, which it does not have; it has {known}"
+        return Status.unresolvable(Reason("WaitingForMembers", text, _GROUP_CURES, Kind.NOT_NOW))
+
+    def _pod_problems(self, workload: Workload, gang_key: GangKey) -> list[str]:
+        """Return what is wrong with what the pods say of their gang, each thing once."""
+        found: dict[str, None] = {}
+        for pod in workload.pods.values():
+            for problem in pod.membership.problems if pod.membership is not None else ():
+                found[f"pod {pod.name}: {problem}"] = None
+        names = {pod.scheduler_name for pod in self._cluster.members(gang_key) if not pod.is_terminal}
+        if len(names) > 1:
+            found[f"its pods name different schedulers: {', '.join(sorted(names))}; allowed is one"] = None
+        return list(found)[:_MOST_PROBLEMS]
 
     def look(self, workload: Workload) -> tuple[int, int, int]:
         """Return what tells whether a workload is worth another attempt: its news, need and priority."""
@@ -142,7 +177,10 @@ class Workloads:
         """Return the lowest priority of the members, or the group's class if that is lower."""
         lowest = min(pod.priority for pod in workload.pods.values())
         named = self._cluster.priority_classes.get(gang.priority_class_name) if gang else None
-        return min(lowest, named.value) if named else lowest
+        stated = [
+            value for value in (named.value if named else None, gang.priority if gang else None) if value is not None
+        ]
+        return min(lowest, *stated) if stated else lowest
 
     def _class_problems(self, gang: Gang) -> list[str]:
         name = gang.priority_class_name

@@ -91,7 +91,7 @@ def _budget(cluster: ClusterState, api: ApiBudget) -> None:
 def _gang(dialect: str) -> Callable[[ClusterState, ApiPodGroup], None]:
     def put(cluster: ClusterState, api: ApiPodGroup) -> None:
         gang = gang_from_api(api, dialect)
-        cluster.gangs[gang.key] = gang
+        cluster.groups.put(gang)
 
     return put
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from scheduler.model import Gang, Pod
+    from scheduler.model.needs import Needs
 
 
 @dataclass(slots=True, eq=False)
@@ -23,6 +24,10 @@ class Workload:
     gang: Gang | None = None
     #: How many of the pending pods must be placed together.
     needed: int = 1
+    #: Which of them, where a gang has roles; None for single pods.
+    needs: Needs | None = None
+    #: It replaces members that a running gang lost: it comes before other work of its priority.
+    is_repair: bool = False
     #: Effective priority: never above the lowest of its members.
     priority: int = 0
     #: When it was first seen, seconds.

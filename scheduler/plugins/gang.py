@@ -6,11 +6,12 @@ third-party Reserve plugin have taken members out, the rest waits here, and is r
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import Status
-from scheduler.model import gang_key_of
+from scheduler.model.needs import Needs
 
 if TYPE_CHECKING:
     from scheduler.framework.cycle_state import CycleState
@@ -21,12 +22,14 @@ NAME = "Gang"
 
 
 def members_placed(pod: Pod, cluster: ClusterState) -> tuple[int, int]:
-    """Return how many members of a pod's gang are on nodes, assumed ones included, and how many are needed."""
-    key = gang_key_of(pod)
+    """Return how many members of a pod's gang are on nodes, assumed ones included, and how many have to be."""
+    key = cluster.gang_of(pod)
     gang = cluster.gangs.get(key) if key is not None else None
     if key is None or gang is None:
         return 1, 1
-    return sum(cluster.counts_as_placed(member) for member in cluster.members(key)), gang.min_member
+    role_of = cluster.groups.role_of
+    placed = Counter(role_of(member) for member in cluster.members(key) if cluster.counts_as_placed(member))
+    return sum(placed.values()), sum(placed.values()) + Needs(gang, placed).missing()
 
 
 class Gang(Plugin):
@@ -37,7 +40,7 @@ class Gang(Plugin):
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Wait until the minimum is reserved; the member that completes it lets the others go."""
         del node_name
-        key = gang_key_of(pod)
+        key = self.handle.cluster.gang_of(pod)
         if key is None:
             return None
         placed, needed = state.read((NAME, key)) or members_placed(pod, self.handle.cluster)
@@ -48,6 +51,6 @@ class Gang(Plugin):
                 gang.schedule_timeout_seconds, f"{placed} of {needed} members of gang {key} are reserved"
             )
         for waiting in self.handle.waiting():
-            if gang_key_of(waiting.pod) == key:
+            if self.handle.cluster.gang_of(waiting.pod) == key:
                 self.handle.allow(waiting.pod.uid, NAME)
         return None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from scheduler.model import gang_key_of
 from scheduler.model.dialects.coscheduling import GROUP_LABEL as COSCHEDULING_LABEL
 from scheduler.model.dialects.own import GROUP_LABEL
+from scheduler.model.needs import minimum_of
 
 from .happenings import Happenings
 from .outcome import Sample
@@ -168,7 +169,7 @@ class History:
     def gang_added(self, gang: Gang) -> None:
         """Keep a group; its workload begins with the group or its first pod, whichever is later."""
         record = self._workload(Owner(POD_GROUP, gang.key.namespace, gang.key.name))
-        record.gang, record.needed = gang, gang.min_member
+        record.gang, record.needed = gang, minimum_of(gang)
 
     def controller_added(self, controller: Controller) -> None:
         """Keep a controller."""

@@ -14,15 +14,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduler.model import gang_key_of
-
+from .groups import Groups
 from .image_sizes import ImageSizes
 from .objects import Objects
 from .rows import Row
 from .snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from scheduler.model import Budget, Gang, GangKey, Node, Pod, PriorityClass
+    from scheduler.model import Budget, GangKey, Node, Pod, PriorityClass
 
 
 class ClusterState:
@@ -38,7 +37,9 @@ class ClusterState:
         self.assumed: dict[str, str] = {}
         #: Pod uid to the node where room is kept for it.
         self.nominations: dict[str, str] = {}
-        self.gangs: dict[GangKey, Gang] = {}
+        #: Who belongs to which gang, and the gangs by key.
+        self.groups = Groups()
+        self.gangs = self.groups.gangs
         self.priority_classes: dict[str, PriorityClass] = {}
         #: (namespace, name) to budget.
         self.budgets: dict[tuple[str, str], Budget] = {}
@@ -53,7 +54,6 @@ class ClusterState:
         self._placed: dict[str, str] = {}
         self._uids_on: dict[str, dict[str, None]] = {}
         self._nominated_on: dict[str, dict[str, None]] = {}
-        self._members: dict[GangKey, dict[str, None]] = {}
         self._rows: dict[str, Row] = {}
         self._dirty: set[str] = set()
         self._nodes_changed = False
@@ -97,12 +97,9 @@ class ClusterState:
             self.nominate(pod.uid, "")
         elif pod.nominated_node_name != (former.nominated_node_name if former else ""):
             self.nominate(pod.uid, pod.nominated_node_name)
-        key = gang_key_of(pod)
-        former_key = gang_key_of(former) if former else None
-        if former_key != key and former_key is not None:
-            self._leave(former_key, pod.uid)
-        if key is not None:
-            self._members.setdefault(key, {})[pod.uid] = None
+        if former is not None and former.membership is not None and former.membership != pod.membership:
+            self.groups.leave(former)
+        self.groups.join(pod)
         self._count(pod.uid)
         return True
 
@@ -116,8 +113,7 @@ class ClusterState:
         self.nominate(uid, "")
         del self.pods[uid]
         self._count(uid)
-        if (key := gang_key_of(pod)) is not None:
-            self._leave(key, uid)
+        self.groups.leave(pod)
         return pod
 
     def assume(self, uid: str, node_name: str) -> None:
@@ -173,13 +169,13 @@ class ClusterState:
         """Return the nodes that someone is nominated to, sorted."""
         return sorted(self._nominated_on)
 
+    def gang_of(self, pod: Pod) -> GangKey | None:
+        """Return the gang that a pod belongs to; None for single pods."""
+        return self.groups.gang_of(pod)
+
     def members(self, key: GangKey) -> list[Pod]:
         """Return all known pods of a gang, in whatever state, in the order in which they were seen."""
-        return [self.pods[uid] for uid in self._members.get(key, ())]
-
-    def member_count(self, key: GangKey) -> int:
-        """Return how many pods of a gang are known, in whatever state."""
-        return len(self._members.get(key, ()))
+        return [self.pods[uid] for uid in self.groups.uids(key)]
 
     def snapshot(self) -> Snapshot:
         """Return the frozen view, brought up to date: O(changed nodes), or O(nodes) if a node object changed.
@@ -211,6 +207,8 @@ class ClusterState:
     def validate(self) -> list[str]:
         """Compare with a state rebuilt from scratch; return the differences as sentences, none if all is well."""
         fresh = ClusterState()
+        for group in self.groups.objects():
+            fresh.groups.put(group)
         for node in self.nodes.values():
             fresh.set_node(node)
         for pod in self.pods.values():
@@ -220,13 +218,11 @@ class ClusterState:
         problems = []
         if fresh.nodes.keys() != self._rows.keys():
             problems.append(f"rows {sorted(self._rows)} instead of {sorted(fresh.nodes)}")
+        problems += self.groups.differences(fresh.groups)
         for name, row in fresh._rows.items():
             mine = self._rows.get(name)
             if mine and mine.contents() != row.contents():
                 problems.append(f"node {name}: {mine.contents()}, rebuilt {row.contents()}")
-        for key, uids in fresh._members.items():
-            if set(self._members.get(key, ())) != set(uids):
-                problems.append(f"gang {key}: members {sorted(self._members.get(key, ()))}, rebuilt {sorted(uids)}")
         problems += [f"assumed pod {uid} is assigned" for uid in self.assumed if self.pods[uid].node_name]
         return problems
 
@@ -254,9 +250,3 @@ class ClusterState:
     def _touch(self, node_name: str) -> None:
         self._dirty.add(node_name)
         self.generation += 1
-
-    def _leave(self, key: GangKey, uid: str) -> None:
-        members = self._members.get(key, {})
-        members.pop(uid, None)
-        if not members:
-            self._members.pop(key, None)

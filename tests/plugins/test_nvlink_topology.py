@@ -73,7 +73,7 @@ class Desk:
         if hasattr(thing, "allocatable"):
             self.cluster.set_node(thing)
         elif hasattr(thing, "min_member"):
-            self.cluster.gangs[thing.key] = thing
+            self.cluster.groups.put(thing)
         else:
             self.cluster.set_pod(thing)
         self.access.snapshot = self.cluster.snapshot()

@@ -69,9 +69,9 @@ def test_ended_pod_counts_nothing(phase):
     state = cluster_of(a_node("n0").gpus(8), a_pod("p").gpus(2).gang("job").on("n0"))
     state.set_pod(a_pod("p").gpus(2).gang("job").on("n0").phase(phase).build())
     assert gpus(state) == 0
-    assert state.member_count(next(iter(state._members))) == 1
+    assert len(state.members(next(iter(state.groups.named())))) == 1
     state.remove_pod("uid-p")
-    assert state._members == {}
+    assert not state.groups.named()
     assert state.remove_pod("uid-p") is None
 
 
@@ -125,7 +125,7 @@ def test_change_of_the_gang_label_moves_a_member():
     """A pod is a member of the gang that it names now."""
     state = cluster_of(a_pod("p").gang("a"))
     state.set_pod(a_pod("p").gang("b").build())
-    assert [key.name for key in state._members] == ["b"]
+    assert [key.name for key in state.groups.named()] == ["b"]
     assert state.validate() == []
 
 

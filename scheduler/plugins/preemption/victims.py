@@ -5,10 +5,11 @@ For both preemption plugins; pure.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scheduler.model import gang_key_of
+from scheduler.model.needs import Needs
 from scheduler.model.selectors import matches_labels
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class Units:
             return Unit(((pod, node_name),), pod.priority, is_going=True)
         if pod.priority >= self._priority:
             return None
-        key = gang_key_of(pod)
+        key = self._cluster.gang_of(pod)
         if key is None or key not in self._cluster.gangs:
             return Unit(((pod, node_name),), pod.priority)
         if key == self._spared:
@@ -131,9 +132,7 @@ class Units:
             and (node := self._cluster.node_of(member.uid)) is not None
         ]
         placed.sort(key=lambda entry: importance(entry[0], self._now))
-        done = sum(1 for member in self._cluster.members(key) if member.phase == "Succeeded")
-        keep = max(0, self._cluster.gangs[key].min_member - done)
-        core, surplus = placed[:keep], placed[keep:]
+        core, surplus = self._spare(key, placed)
         highest = max((member.priority for member, _ in core), default=self._priority)
         can_go = highest < self._priority and not any(self._is_stuck(member.uid) for member, _ in placed)
         whole = Unit(tuple(placed), highest, key) if core and can_go else None
@@ -141,6 +140,27 @@ class Units:
         for member, node in surplus:
             units[member.uid] = Unit(((member, node),), member.priority) if member.priority < self._priority else None
         return units
+
+    def _spare(
+        self, key: GangKey, placed: list[tuple[Pod, str]]
+    ) -> tuple[list[tuple[Pod, str]], list[tuple[Pod, str]]]:
+        """Divide members, the most important first, into those that the gang's minima need and those that it can do without."""
+        gang, role_of = self._cluster.gangs[key], self._cluster.groups.role_of
+        if gang.is_one_unit:
+            return placed, []
+        counts = Counter(role_of(member) for member in self._cluster.members(key) if member.phase == "Succeeded")
+        counts.update(role_of(member) for member, _ in placed)
+        surplus: list[tuple[Pod, str]] = []
+        missing = Needs(gang, counts).missing()
+        for entry in reversed(placed):
+            role = role_of(entry[0])
+            counts[role] -= 1
+            if Needs(gang, counts).missing() > missing:
+                counts[role] += 1
+            else:
+                surplus.append(entry)
+        chosen = {member.uid for member, _ in surplus}
+        return [entry for entry in placed if entry[0].uid not in chosen], surplus[::-1]
 
 
 def _protects(budget: Budget) -> bool:

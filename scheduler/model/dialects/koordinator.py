@@ -1,0 +1,146 @@
+"""Koordinator's gangs: a PodGroup (scheduling.sigs.k8s.io) with annotations, or annotations of pods alone.
+
+For the list of dialects; `koordinator_topology` reads the network topology.  The two labels of the old light Coscheduling,
+`pod-group.scheduling.sigs.k8s.io/name` and `/min-available`, are read as Koordinator reads them.  Both modes, Strict and
+NonStrict, bind nobody before the minimum is reached; they differ in what is held while waiting, and nothing is held here.
+Not honoured: `total-number` (waiting is for the minimum), `match-policy` beyond its spelling (members that are bound count),
+`timeout` (Koordinator's own note).  Gang groups cannot be told by a Gang: they are a problem, as splitting one breaks it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from scheduler.config.duration import parse_duration
+from scheduler.model.api import ApiPodGroup
+from scheduler.model.gang import COMPLETE_PHASES, DEFAULT_SCHEDULE_TIMEOUT_SECONDS, Gang, GangKey, Membership
+
+from .counts import shown
+from .dialect import Dialect, GroupSource
+from .koordinator_topology import topology_of
+from .ranks import rank_of
+from .reading import HIGHEST_INT32, annotation, checked, identity, label, number_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scheduler.model.api import ApiPod
+
+NAME = "koordinator"
+GROUP = "scheduling.sigs.k8s.io"
+GROUP_LABEL = "pod-group.scheduling.sigs.k8s.io"
+LIGHT_NAME_LABEL = f"{GROUP_LABEL}/name"
+LIGHT_MINIMUM_LABEL = f"{GROUP_LABEL}/min-available"
+
+PREFIX = "gang.scheduling.koordinator.sh"
+NAME_ANNOTATION = f"{PREFIX}/name"
+MINIMUM_ANNOTATION = f"{PREFIX}/min-available"
+WAITING_ANNOTATION = f"{PREFIX}/waiting-time"
+GROUPS_ANNOTATION = f"{PREFIX}/groups"
+INDEX_ANNOTATION = f"{PREFIX}/network-topology-index"
+#: Annotations that have a few values: which ones.
+CHOICES = {
+    f"{PREFIX}/mode": ("Strict", "NonStrict"),
+    f"{PREFIX}/match-policy": ("once-satisfied", "only-waiting", "waiting-and-running"),
+}
+
+
+def member(pod: ApiPod) -> Membership | None:
+    """Read the labels and annotations of a pod; one that states a minimum implies its gang."""
+    labels, annotations = pod.metadata.labels or {}, pod.metadata.annotations or {}
+    name = labels.get(GROUP_LABEL) or labels.get(LIGHT_NAME_LABEL) or annotations.get(NAME_ANNOTATION)
+    if not name:
+        return None
+    key = GangKey(NAME, pod.metadata.namespace or "default", name)
+    problems: list[str] = []
+    implied = None
+    minimum = _minimum(labels, annotations, problems)
+    if minimum is not None:
+        timeout = _waiting_seconds(annotations, problems)
+        _check(key, annotations, problems)
+        topology = topology_of(annotations, problems)
+        implied = Gang(key=key, min_member=minimum, schedule_timeout_seconds=timeout, topology=topology)
+    return Membership(
+        key=key,
+        rank=_rank(annotations) or rank_of(pod),
+        implied=implied if not problems else None,
+        problems=tuple(problems),
+    )
+
+
+def read(api: ApiPodGroup) -> tuple[Gang, ...]:
+    """Return the one gang that a PodGroup is; with `minMember` 0 it is none, and its pods go one by one."""
+    problems: list[str] = []
+    shared = identity(NAME, api.api_version, api.metadata)
+    minimum = checked(api.spec.min_member, "spec.minMember", problems, 0)
+    timeout = DEFAULT_SCHEDULE_TIMEOUT_SECONDS
+    if (stated := api.spec.schedule_timeout_seconds) is not None:
+        timeout = checked(stated, "spec.scheduleTimeoutSeconds", problems)
+    _check(shared["key"], shared["annotations"], problems)
+    gang = Gang(
+        **shared,
+        min_member=minimum,
+        schedule_timeout_seconds=timeout,
+        topology=topology_of(shared["annotations"], problems),
+        was_complete=api.status.phase in COMPLETE_PHASES,
+        problems=tuple(problems),
+    )
+    return (gang,)
+
+
+def _minimum(labels: Mapping[str, str], annotations: Mapping[str, str], problems: list[str]) -> int | None:
+    """Return the minimum that a pod states; None if it leaves that to an object."""
+    if text := labels.get(LIGHT_MINIMUM_LABEL):
+        return number_of(text, label(LIGHT_MINIMUM_LABEL), problems, 0)
+    if (text := annotations.get(MINIMUM_ANNOTATION)) is not None:
+        return number_of(text, annotation(MINIMUM_ANNOTATION), problems, 0)
+    return None
+
+
+def _waiting_seconds(annotations: Mapping[str, str], problems: list[str]) -> int:
+    """Return how long the gang may hold reservations, in whole seconds."""
+    text = annotations.get(WAITING_ANNOTATION)
+    if not text:
+        return DEFAULT_SCHEDULE_TIMEOUT_SECONDS
+    try:
+        seconds = math.ceil(parse_duration(text).total_seconds())
+    except ValueError:
+        seconds = 0
+    if 1 <= seconds <= HIGHEST_INT32:
+        return seconds
+    problems.append(f"{annotation(WAITING_ANNOTATION)}: {shown(text)} is out of range; allowed are durations from 1s")
+    return DEFAULT_SCHEDULE_TIMEOUT_SECONDS
+
+
+def _check(key: GangKey, annotations: Mapping[str, str], problems: list[str]) -> None:
+    """Look at what is read for nothing but whether it makes sense, and can be kept."""
+    for choice, allowed in CHOICES.items():
+        if (text := annotations.get(choice)) and text not in allowed:
+            problems.append(f"{annotation(choice)}: {shown(text)} is unknown; allowed are {' and '.join(allowed)}")
+    if not (text := annotations.get(GROUPS_ANNOTATION)):
+        return
+    field = annotation(GROUPS_ANNOTATION)
+    try:
+        names = msgspec.json.decode(text, type=list[str])
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        problems.append(f'{field}: it cannot be read; allowed is a JSON list of texts such as "namespace/name"')
+        return
+    if others := sorted({*names} - {str(key)}):
+        problems.append(
+            f"{field}: gang groups are not supported: {shown(', '.join(others))}; allowed is this gang alone"
+        )
+
+
+def _rank(annotations: Mapping[str, str]) -> tuple[int, ...]:
+    """Return the index among the gang; empty if it has none that can be read: it then comes after those that have."""
+    if not (text := annotations.get(INDEX_ANNOTATION)):
+        return ()
+    faults: list[str] = []
+    index = number_of(text, INDEX_ANNOTATION, faults, 0)
+    return () if faults else (index,)
+
+
+KOORDINATOR = Dialect(NAME, member, (GroupSource(GROUP, ("v1alpha1",), "podgroups", "PodGroup", ApiPodGroup, read),))

@@ -1,0 +1,251 @@
+"""Groups: which gangs there are and which pods belong to them, put together from objects and from what pods say.
+
+For ClusterState.  A gang is one group object, or a tree of them (a group of groups), or nothing but what its pods tell
+(`Membership.implied`).  Pods name the group that they are in; the gang is the root of its tree.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from scheduler.model.gang import Gang, GangKey, Subgroup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from scheduler.model import Pod
+
+#: How many levels a tree of groups may have, the pods' own group included.
+MOST_LEVELS = 4
+_COMPOSITE = "-composite"
+
+
+class Groups:
+    """Gangs by the key of their root.  `gangs` is to be read only."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.gangs: dict[GangKey, Gang] = {}
+        self._objects: dict[GangKey, Gang] = {}
+        #: Group → uid → what that pod implies of it.
+        self._implied: dict[GangKey, dict[str, Gang]] = {}
+        #: Group of groups → the groups that name it, whether or not it exists.
+        self._parts: dict[GangKey, dict[GangKey, None]] = {}
+        #: Group → uids of the pods that name it.
+        self._pods: dict[GangKey, dict[str, None]] = {}
+
+    def put(self, gang: Gang) -> list[GangKey]:
+        """Add or change a group object; return the groups whose pods may belong to another gang now."""
+        former = self._objects.get(gang.key)
+        old_root = self.root_of(gang.key)
+        self._objects[gang.key] = gang
+        if former is None or former.parent != gang.parent:
+            self._link(former, gang)
+        return self._renewed(gang.key, old_root)
+
+    def drop(self, key: GangKey) -> list[GangKey]:
+        """Forget a group object; return the groups whose pods may belong to another gang now."""
+        old_root = self.root_of(key)
+        former = self._objects.pop(key, None)
+        if former is None:
+            return []
+        self._link(former, None)
+        return self._renewed(key, old_root)
+
+    def object(self, key: GangKey) -> Gang | None:
+        """Return a group as its object tells, without those above and below it."""
+        return self._objects.get(key)
+
+    def objects(self) -> list[Gang]:
+        """Return all group objects as they are told."""
+        return list(self._objects.values())
+
+    def join(self, pod: Pod) -> None:
+        """Note that a pod names its group, and what it implies of it."""
+        membership = pod.membership
+        if membership is None:
+            return
+        self._pods.setdefault(membership.key, {})[pod.uid] = None
+        if membership.implied is not None:
+            known = self._implied.setdefault(membership.key, {})
+            if known.get(pod.uid) != membership.implied:
+                known[pod.uid] = membership.implied
+                self._compose(self.root_of(membership.key))
+
+    def leave(self, pod: Pod) -> None:
+        """Note that a pod is gone, or names another group."""
+        if pod.membership is None:
+            return
+        key = pod.membership.key
+        pods = self._pods.get(key, {})
+        pods.pop(pod.uid, None)
+        if not pods:
+            self._pods.pop(key, None)
+        implied = self._implied.get(key)
+        if implied is not None and implied.pop(pod.uid, None) is not None:
+            if not implied:
+                del self._implied[key]
+            self._compose(self.root_of(key))
+
+    def root_of(self, key: GangKey) -> GangKey:
+        """Return the gang that a group is a part of: itself, if it is part of none."""
+        seen = {key}
+        while (group := self._objects.get(key)) is not None and group.parent:
+            above = parent_key(group)
+            if above in seen:
+                return min(seen)  # a cycle: all of its groups are one gang, which says so
+            seen.add(above)
+            key = above
+        return key
+
+    def gang_of(self, pod: Pod) -> GangKey | None:
+        """Return the gang that a pod belongs to; None for single pods, also of a group that is no gang."""
+        if pod.membership is None:
+            return None
+        key = self.root_of(pod.membership.key)
+        gang = self.gangs.get(key)
+        return None if gang is not None and is_loose(gang) else key
+
+    def role_of(self, pod: Pod) -> str:
+        """Return the subgroup of its gang that a pod names; empty for none."""
+        if pod.membership is None:
+            return ""
+        key = pod.membership.key
+        return pod.membership.role if self.root_of(key) == key else key.name
+
+    def named(self) -> set[GangKey]:
+        """Return the groups that pods name."""
+        return set(self._pods)
+
+    def uids(self, root: GangKey) -> Iterator[str]:
+        """Yield the uids of all pods of a gang, group by group, in the order in which they were seen."""
+        for key in self._groups_below(root):
+            yield from self._pods.get(key, ())
+
+    def differences(self, rebuilt: Groups) -> list[str]:
+        """Return what differs from groups that were rebuilt from scratch, as sentences."""
+        problems = []
+        if self.gangs != rebuilt.gangs:
+            problems.append(f"gangs {sorted(self.gangs)}, rebuilt {sorted(rebuilt.gangs)}, or what they are made of")
+        for key in sorted(self.named() | rebuilt.named()):
+            mine, other = set(self.uids(key)), set(rebuilt.uids(key))
+            if mine != other:
+                problems.append(f"gang {key}: members {sorted(mine)}, rebuilt {sorted(other)}")
+        return problems
+
+    def _groups_below(self, root: GangKey) -> Iterable[GangKey]:
+        """Return a group and all that are part of it."""
+        if root not in self._parts:
+            return (root,)
+        found = {root: None}
+        for key in found.copy():
+            self._walk(key, found)
+        return found
+
+    def _walk(self, key: GangKey, found: dict[GangKey, None]) -> None:
+        for part in self._parts.get(key, ()):
+            if part not in found:
+                found[part] = None
+                self._walk(part, found)
+
+    def _link(self, former: Gang | None, gang: Gang | None) -> None:
+        """Keep the list of parts in line with the parents that groups name."""
+        if former is not None and former.parent:
+            parts = self._parts[parent_key(former)]
+            parts.pop(former.key, None)
+            if not parts:
+                del self._parts[parent_key(former)]
+        if gang is not None and gang.parent:
+            self._parts.setdefault(parent_key(gang), {})[gang.key] = None
+
+    def _renewed(self, key: GangKey, old_root: GangKey) -> list[GangKey]:
+        """Compose the gangs anew that a group was and is part of; return the groups to look at again."""
+        former = self.gangs.get(old_root)
+        root = self.root_of(key)
+        for one in dict.fromkeys((old_root, root)):
+            self._compose(one)
+        gang = self.gangs.get(root)
+        is_loose_now = gang is not None and is_loose(gang)
+        if root == old_root and (former is not None and is_loose(former)) == is_loose_now:
+            return []
+        return list(self._groups_below(key))
+
+    def _compose(self, root: GangKey) -> None:
+        """Bring one gang in line with the objects and pods that tell of it."""
+        gang = self._whole(root)
+        if gang is None:
+            self.gangs.pop(root, None)
+        else:
+            self.gangs[root] = gang
+
+    def _whole(self, root: GangKey) -> Gang | None:
+        group = self._objects.get(root)
+        if group is None:
+            return self._from_pods(root)
+        if root not in self._parts and not group.parent:
+            return _with_domain(group)
+        subgroups: list[Subgroup] = []
+        problems = list(group.problems)
+        self._add_parts(root, "", 1, subgroups, problems)
+        if group.parent:
+            problems.append(f"spec.parentCompositePodGroupName: {group.parent!r} leads back to the group itself")
+        return msgspec.structs.replace(group, subgroups=tuple(subgroups), problems=tuple(problems))
+
+    def _add_parts(self, key: GangKey, parent: str, level: int, subgroups: list[Subgroup], problems: list[str]) -> None:
+        """Append the groups below one, parents first."""
+        for part_key in sorted(self._parts.get(key, ())):
+            part = self._objects[part_key]
+            if level >= MOST_LEVELS:
+                problems.append(
+                    f"{part.kind} {part_key}: groups are nested too deeply; allowed are {MOST_LEVELS} levels"
+                )
+                continue
+            problems += [f"{part.kind} {part_key}: {problem}" for problem in part.problems]
+            name = part_key.name + "/" if part.is_composite else part_key.name
+            subgroups.append(
+                Subgroup(
+                    name=name, parent=parent, min_member=part.min_member, min_subgroups=part.min_subgroups, topology=part.topology
+                )
+            )  # fmt: skip
+            self._add_parts(part_key, name, level + 1, subgroups, problems)
+
+    def _from_pods(self, key: GangKey) -> Gang | None:
+        """Return the gang as its pods tell of it; where they differ, a gang that says so."""
+        implied = self._implied.get(key)
+        if not implied:
+            return None
+        told = list(implied.values())
+        first = told[0]
+        if all(gang == first for gang in told):
+            return _with_domain(first)
+        minima = sorted({gang.min_member for gang in told})
+        differs = f"at least {' and '.join(map(str, minima))} members" if len(minima) > 1 else "topology or roles"
+        problem = f"its pods disagree about it: {differs}; allowed is that all say the same"
+        return msgspec.structs.replace(first, problems=(*first.problems, problem))
+
+
+def parent_key(group: Gang) -> GangKey:
+    """Return the key of the group of groups that a group names."""
+    dialect, namespace, _ = group.key
+    return GangKey(dialect if dialect.endswith(_COMPOSITE) else dialect + _COMPOSITE, namespace, group.parent)
+
+
+def is_loose(gang: Gang) -> bool:
+    """Tell whether a group is no gang: its pods are scheduled one by one."""
+    return gang.min_member == 0 and not gang.subgroups and not gang.is_composite and not gang.problems
+
+
+def _with_domain(gang: Gang) -> Gang:
+    """Return the gang; a loose group whose pods want to be near together is one of which one member is enough."""
+    if is_loose(gang) and gang.topology is not None:
+        return msgspec.structs.replace(gang, min_member=1)
+    return gang
+
+
+def roles_of(gangs: Mapping[GangKey, Gang], key: GangKey) -> tuple[str, ...]:
+    """Return the subgroups of a gang that pods may name."""
+    gang = gangs.get(key)
+    parents = {subgroup.parent for subgroup in gang.subgroups} if gang else set()
+    return tuple(s.name for s in gang.subgroups if s.name not in parents) if gang else ()
