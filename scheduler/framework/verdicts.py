@@ -43,8 +43,10 @@ class Verdicts:
 
     def passes(self) -> Bools:
         """Return which nodes pass, shape (size,)."""
-        passing = np.ones(self.size, dtype=np.bool_)
-        for where, _, _ in self.rejections:
+        if not self.rejections:
+            return np.ones(self.size, dtype=np.bool_)
+        passing: Bools = ~self.rejections[0][0]
+        for where, _, _ in self.rejections[1:]:
             passing &= ~where
         return passing
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Domains:
     """The values of one node label over all rows of a snapshot; they never change."""
 
-    __slots__ = ("is_everywhere", "is_there", "is_unique", "numbers", "of_rows", "with_absent")
+    __slots__ = ("is_everywhere", "is_there", "is_unique", "number_with_absent", "numbers", "of_rows", "with_absent")
 
     def __init__(self, nodes: Iterable[Node], key: str) -> None:
         """Number the values in the order of appearance."""
@@ -39,6 +39,8 @@ class Domains:
         self.is_unique = len(self.numbers) == int(np.count_nonzero(self.is_there))
         #: As `of_rows`, but rows without the label form a domain, with those whose value is empty.
         self.with_absent: Ints = np.where(self.is_there, self.of_rows, self.numbers.get("", len(self.numbers) + 1))
+        #: How many domains these are.
+        self.number_with_absent = len(np.unique(self.with_absent))
 
     def _number(self, value: str | None) -> int:
         return 0 if value is None else self.numbers.setdefault(value, len(self.numbers) + 1)
@@ -47,13 +49,17 @@ class Domains:
         """Return the sums of counts over the domains, by number; over rows themselves where every value is unique."""
         if self.is_unique:
             return counts if self.is_everywhere else counts * self.is_there
-        totals = np.bincount(self.of_rows, weights=counts).astype(np.int64)
+        totals = _summed(self.of_rows, counts, len(self.numbers) + 1)
         totals[:1] = 0
         return totals
 
+    def totals_with_absent(self, counts: Ints) -> Ints:
+        """Return the sums of counts over the domains, by the numbers of `with_absent`."""
+        return _summed(self.with_absent, counts, len(self.numbers) + 2)
+
     def at_rows(self, by_domain: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return, for each row, what `totals`, or something made from it, says of its domain."""
-        return by_domain if self.is_unique else by_domain[self.of_rows]
+        return by_domain if self.is_unique else by_domain.take(self.of_rows)
 
     def sums(self, counts: Ints) -> Ints:
         """Return, for each row, the sum of counts over the rows with the same value; 0 for rows without the label."""
@@ -74,4 +80,14 @@ class Domains:
         return (int(np.min(totals, where=mask, initial=_HIGHEST)) if number else 0), number
 
 
+def _summed(numbers: Ints, counts: Ints, size: int) -> Ints:
+    """Return the sum of the counts that belong to each number below a size; looks at few if most counts are zero."""
+    (rows,) = (counts != 0).nonzero()
+    if len(rows) * _FEW < len(counts):
+        numbers, counts = numbers.take(rows), counts.take(rows)
+    return np.bincount(numbers, weights=counts, minlength=size).astype(np.int64)
+
+
 _HIGHEST = 2**62
+#: Up to one in so many counts, picking those that are not zero pays.
+_FEW = 4

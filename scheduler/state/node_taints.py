@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from scheduler.model import Node
     from scheduler.model.api import Taint, Toleration
 
-    from .snapshot import Bools, Ints, Nodes
+    from .snapshot import Ints, Nodes
 
 COLUMN = "taints"
 
@@ -52,12 +52,6 @@ def untolerated(
     numbers = nodes.column(COLUMN, _number, np.int64)
     taint_of, taints = _refusals(tolerations, compares, len(_numbers))
     return (taint_of[numbers] if taints else np.zeros(len(nodes), dtype=np.int64)), taints
-
-
-def tolerated(nodes: Nodes, tolerations: tuple[Toleration, ...], *, compares: bool = False) -> Bools:
-    """Tell which nodes have no taint that keeps the pod off."""
-    found: Bools = untolerated(nodes, tolerations, compares=compares)[0] == 0
-    return found
 
 
 def disliked(nodes: Nodes, tolerations: tuple[Toleration, ...], *, compares: bool = False) -> Ints:

@@ -366,7 +366,7 @@ class PodIndex:
                 self._slot_of[name] = self._free.pop() if self._free else len(self._slot_of)
         needed = len(self._slot_of) + len(self._free)
         if needed > self.capacity:
-            self.capacity = max(_SMALLEST_CAPACITY, 2 * needed)
+            self.capacity = max(_SMALLEST_CAPACITY, needed + needed // 4)  # little slack: every column is as long
             for count in self._counts.values():
                 grown = np.zeros(self.capacity, dtype=np.int64)
                 grown[: len(count.column)] = count.column

@@ -49,12 +49,12 @@ class Tally:
             column[slot] = count
         return column
 
-    def add_to(self, column: Counts) -> None:
-        """Add all counts to an array over all slots."""
+    def add_to(self, column: Counts, weight: int = 1) -> None:
+        """Add all counts, so many times, to an array over all slots."""
         if self._many is not None:
-            column[: len(self._many)] += self._many
+            column[: len(self._many)] += self._many if weight == 1 else weight * self._many
         for slot, count in self._single.items():
-            column[slot] += count
+            column[slot] += weight * count
 
     def is_zero(self) -> bool:
         """Tell whether every count is zero."""

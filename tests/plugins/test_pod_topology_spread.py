@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from scheduler.framework.change import Change
@@ -13,6 +17,7 @@ from scheduler.framework.status import ClusterEvent, Code
 from scheduler.model.label_tests import selector_of_labels
 from scheduler.model.owners import Owner
 from scheduler.plugins.pod_topology_spread import NO_LABEL, SKEWED, PodTopologySpreadArgs
+from scheduler.plugins.pod_topology_spread.plugin import rounded
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
 from tests.plugins.asking import SKIPPED, Cluster
 
@@ -231,3 +236,11 @@ def test_hint_hears_of_nodes_with_the_keys(labels: dict[str, str], is_hope: bool
     plugin: Any = Cluster([*nodes(), node]).plugin(NAME)
     change = Change(ClusterEvent.NODE_ADDED, "new")
     assert plugin.queueing_hint(ClusterEvent.NODE_ADDED, change, spread().build(), SKEWED) is is_hope
+
+
+@given(st.one_of(st.floats(0, 2**51), st.integers(0, 2**20).map(lambda n: n + 0.5)), st.sampled_from((-1, 0, 1)))
+def test_halves_are_rounded_up_and_nothing_below_them(number: float, side: int) -> None:
+    """As Go's math.Round does, also for the numbers right beside a half."""
+    beside = max(0.0, math.nextafter(number, side * math.inf) if side else number)
+    exact = Fraction(beside) + Fraction(1, 2)
+    assert rounded(np.array([beside])).tolist() == [math.floor(exact)]

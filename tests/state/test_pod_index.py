@@ -249,4 +249,5 @@ def test_tally_is_a_column(changes: list[tuple[int, int]]) -> None:
     assert tally.is_zero() is not bool(column.any())
     total = np.ones_like(column)
     tally.add_to(total)
-    assert np.array_equal(total, column + 1)
+    tally.add_to(total, -3)
+    assert np.array_equal(total, 1 - 2 * column)

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from scheduler.state.domains import Domains
     from scheduler.state.pod_index import Carried, Question
-    from scheduler.state.snapshot import Ints, Snapshot
+    from scheduler.state.snapshot import Bools, Ints, Snapshot
 
 
-def near_counts(snapshot: Snapshot, key: str, question: Question) -> Ints:
-    """Return how many pods that are asked for stand in the same domain as each row."""
+def is_near(snapshot: Snapshot, key: str, question: Question) -> Bools:
+    """Tell whether a pod that is asked for stands in the same domain as each row."""
     counts = snapshot.pods.by_rows(snapshot.pods.count(question).column)
-    return snapshot.domains(key).sums(counts)
+    domains = snapshot.domains(key)
+    return domains.at_rows(domains.totals(counts) > 0)
 
 
 def by_key(carried: Iterable[Carried], snapshot: Snapshot, weights: dict[str, int]) -> dict[str, Ints]:
@@ -25,13 +29,21 @@ def by_key(carried: Iterable[Carried], snapshot: Snapshot, weights: dict[str, in
     sums: dict[str, Ints] = {}
     index = snapshot.pods
     for entry in carried:
-        weighted = weights[entry.kind] * entry.weight * entry.tally.column(index.capacity)
         key = entry.term.topology_key
-        sums[key] = sums[key] + weighted if key in sums else weighted
+        if key not in sums:
+            sums[key] = np.zeros(index.capacity, dtype=np.int64)
+        entry.tally.add_to(sums[key], weights[entry.kind] * entry.weight)
     return {key: index.by_rows(column) for key, column in sums.items()}
 
 
 def is_anywhere(carried: Carried, snapshot: Snapshot) -> bool:
     """Tell whether a pod that carries a term stands on a node that has the term's topology key."""
-    counts = snapshot.pods.by_rows(carried.tally.column(snapshot.pods.capacity))
-    return bool((counts * snapshot.domains(carried.term.topology_key).is_there).any())
+    domains = snapshot.domains(carried.term.topology_key)
+    if domains.is_everywhere:
+        return not carried.tally.is_zero()
+    return is_any_there(snapshot.pods.by_rows(carried.tally.column(snapshot.pods.capacity)), domains)
+
+
+def is_any_there(counts: Ints, domains: Domains) -> bool:
+    """Tell whether a row that has the label counts for something."""
+    return bool((counts if domains.is_everywhere else counts * domains.is_there).any())

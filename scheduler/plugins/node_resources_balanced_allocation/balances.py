@@ -21,27 +21,35 @@ if TYPE_CHECKING:
     from scheduler.state.snapshot import Ints, Nodes, Snapshot
 
 Floats: TypeAlias = npt.NDArray[np.float64]
+Small: TypeAlias = npt.NDArray[np.int32]
 #: Whole numbers, as float64 or int64.
 Numbers: TypeAlias = npt.NDArray[Any]
 
 PAIR = 2
+#: Twice the score of a pod that changes nothing.
+BASE = 150
 #: Up to here floats count one by one.
 EXACT = 2**53
 
 
-def balance(used: list[Numbers], offered: list[Floats], *, is_everywhere: bool) -> Ints:
+def balance(used: list[Numbers], offered: list[Floats], *, is_everywhere: bool, is_within: bool) -> Small:
     """Return (1 - standard deviation of the used shares)·100 per node, over the resources that it offers.
 
     The order of the float operations is kube-scheduler's: two resources are compared without a root.  `is_everywhere`:
-    every node offers all of them.
+    every node offers all of them; `is_within`: no node has more in use than it offers.  `used` may be overwritten.
     """
     if len(used) == PAIR and is_everywhere:
-        first, second = (_shares(u, o) for u, o in zip(used, offered, strict=True))
+        first, second = (
+            np.divide(u, o, out=u if u.dtype == o.dtype else None) for u, o in zip(used, offered, strict=True)
+        )
+        if not is_within:
+            np.minimum(first, 1.0, out=first)
+            np.minimum(second, 1.0, out=second)
         first -= second
         np.abs(first, out=first)
-        np.subtract(2, first, out=first)
-        first *= 50  # twice as much, and half of that: rounded as (1 - deviation / 2) * 100 is
-        return first.astype(np.int64)
+        np.subtract(2.0, first, out=first)
+        first *= 50.0  # twice as much, and half of that: rounded as (1 - deviation / 2) * 100 is
+        return first.astype(np.int32)  # a third of the price of int64
     has = [o > 0 for o in offered]
     shares = [np.where(o > 0, np.minimum(u / np.maximum(o, 1), 1.0), 0.0) for u, o in zip(used, offered, strict=True)]
     kinds = np.add.reduce(has, dtype=np.int64)
@@ -51,13 +59,12 @@ def balance(used: list[Numbers], offered: list[Floats], *, is_everywhere: bool) 
     lowest = np.minimum.reduce([np.where(h, share, 2.0) for h, share in zip(has, shares, strict=True)])
     pair = (np.maximum.reduce(shares) - lowest) / 2
     deviation = np.where(kinds == PAIR, pair, np.sqrt(np.add.reduce(squares) / divisor))
-    scores: Ints = ((1 - deviation) * 100).astype(np.int64)
+    scores: Small = ((1 - deviation) * 100).astype(np.int32)
     return scores
 
 
-def balance_of(used: list[int], offered: list[int]) -> int:
-    """Return the same for one node."""
-    shares = [min(float(u) / float(o), 1.0) for u, o in zip(used, offered, strict=True) if o > 0]
+def balance_of(shares: list[float]) -> int:
+    """Return the same for one node, from the shares that are in use of what it offers, each at most 1."""
     if len(shares) == PAIR:
         return int((1 - abs(shares[0] - shares[1]) / 2) * 100)
     total = squares = 0.0
@@ -81,32 +88,42 @@ class Balances(RowFollower):
         """Take over all rows."""
         nodes = snapshot.nodes
         columns = [nodes.allocatable(name) for name in self._names]
+        requested = [nodes.requested(name) for name in self._names]
         #: Sums of floats are those of integers as far as they are below what is offered; beyond that all shares are 1.
-        is_exact = all(column.max(initial=0) <= EXACT for column in columns)
-        self._used = [nodes.requested(name).astype(np.float64 if is_exact else np.int64) for name in self._names]
+        self._is_exact = all(column.max(initial=0) <= EXACT for column in columns)
+        self._used = [column.astype(np.float64 if self._is_exact else np.int64) for column in requested]
         self._offered: list[Floats] = [column.astype(np.float64) for column in columns]
         self._is_everywhere = all(column.all() for column in columns)
-        self._before = balance(list(self._used), self._offered, is_everywhere=self._is_everywhere)
+        #: By resource: no node has less left.
+        self._least = [int((c - u).min(initial=LARGEST)) for c, u in zip(columns, requested, strict=True)]
+        before = balance(
+            [column.copy() for column in self._used], self._offered, is_everywhere=self._is_everywhere, is_within=False
+        )
+        #: What the balance after is added to for twice the score.
+        self._base: Small = BASE - before
 
     def update(self, index: int, row: Row) -> None:
         """Take over one row."""
-        counts = [min(row.requested.get(name, 0), LARGEST) for name in self._names]
-        for used, count in zip(self._used, counts, strict=True):
-            used[index] = count
-        self._before[index] = balance_of(counts, [row.node.allocatable.get(name, 0) for name in self._names])
+        requested, allocatable, least = row.requested, row.node.allocatable, self._least
+        shares = []
+        for number, name in enumerate(self._names):
+            used, offered = requested.get(name, 0), allocatable.get(name, 0)
+            self._used[number][index] = min(used, LARGEST)
+            free = offered - used
+            if free < least[number]:  # noqa: PLR1730 - a third of the price of min()
+                least[number] = free
+            if offered > 0:
+                shares.append(float(used) / float(offered) if free > 0 else 1.0)
+        self._base[index] = BASE - balance_of(shares)
 
     def scores(self, counts: Sequence[int], nodes: Nodes) -> Ints:
         """Return 75 and half of what the balance of each node gains or loses by such a request."""
-        used = [nodes.at(column) + count for column, count in zip(self._used, counts, strict=True)]
-        scores = balance(used, [nodes.at(column) for column in self._offered], is_everywhere=self._is_everywhere)
-        scores -= nodes.at(self._before)
-        scores += 150
+        used, is_within = [], True
+        for column, count, least in zip(self._used, counts, self._least, strict=True):
+            used.append(nodes.at(column) + (float(count) if self._is_exact else count))
+            is_within = is_within and count <= least
+        offered = self._offered if nodes.is_whole else [nodes.at(column) for column in self._offered]
+        scores = balance(used, offered, is_everywhere=self._is_everywhere, is_within=is_within)
+        scores += nodes.at(self._base)
         scores >>= 1
-        return scores
-
-
-def _shares(used: Numbers, offered: Floats) -> Floats:
-    shares: Floats = used / offered
-    if shares.max(initial=0.0) > 1.0:  # half the price of taking the minimum
-        np.minimum(shares, 1.0, out=shares)
-    return shares
+        return scores.astype(np.int64)

@@ -57,6 +57,7 @@ class NodeResourcesBalancedAllocation(Plugin):
         """Take the names of the resources."""
         super().__init__(args or NodeResourcesBalancedAllocationArgs(), handle)
         self._names = tuple(resource.name for resource in self.args.resources)
+        self._is_always_all = all(name in ALWAYS_SCORED for name in self._names)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         """Leave pods alone that request none of the resources: they would all gather on one node."""
@@ -64,8 +65,11 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     def score_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
         """Return 75 and half of what the balance gains or loses by the pod."""
-        names = tuple(name for name in self._names if name in ALWAYS_SCORED or pod.requests.get(name, 0))
+        requests = pod.requests
+        names = self._names
+        if not self._is_always_all:
+            names = tuple([name for name in names if name in ALWAYS_SCORED or requests.get(name, 0)])
         if not names:
             return np.zeros(len(nodes), dtype=np.int64)
         balances = nodes.snapshot.follower((NAME, names), partial(Balances, names))
-        return balances.scores([pod.requests.get(name, 0) for name in names], nodes)
+        return balances.scores([requests.get(name, 0) for name in names], nodes)

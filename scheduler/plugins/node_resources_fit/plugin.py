@@ -6,7 +6,8 @@ counts, not what they use.  A request beyond what a node offers cannot be cured 
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
+from operator import add
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import ClusterEvent, Code, Kind, Reason
 from scheduler.framework.verdicts import Verdicts
 
-from .shares import Room, Shares
+from .shares import PODS, Amounts
 from .strategies import NodeResourcesFitArgs
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from scheduler.model import Pod
     from scheduler.state.snapshot import Ints, Nodes
 
-    from .shares import Numbers
+    from .shares import Numbers, Shares
     from .strategies import Strategy
 
 NAME = "NodeResourcesFit"
@@ -72,17 +73,19 @@ class NodeResourcesFit(Plugin):
         self._scored: list[tuple[str, int, Strategy]] = [
             (resource.name, resource.weight, resource.type or strategy.type) for resource in strategy.resources
         ]
+        self._scored_names = tuple([resource for resource, _, _ in self._scored])
 
     def filter_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts:
         """Refuse nodes without room, with a reason for each resource that lacks."""
         verdicts = Verdicts(len(nodes))
-        if (is_full := _room("", nodes).is_short(1, nodes)) is not None:
+        room = self._amounts(pod, nodes).room
+        if (is_full := room.is_short(PODS, 1, nodes)) is not None:
             verdicts.reject(is_full, Code.UNSCHEDULABLE, TOO_MANY_PODS)
         for resource, count in pod.requests.items():
             if count == 0 or self._is_ignored(resource):
                 continue
-            is_short = _room(resource, nodes).is_short(count, nodes)
-            if is_short is not None and is_short.any():
+            is_short = room.is_short(resource, count, nodes)
+            if is_short is not None:
                 never = nodes.allocatable(resource) < count
                 reason = insufficient(resource, count, ever=True)
                 verdicts.reject(never, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reason)
@@ -108,29 +111,23 @@ class NodeResourcesFit(Plugin):
 
     def score_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
         """Return the weighted mean over the resources that a node offers."""
-        total: Numbers = np.zeros(len(nodes))
+        amounts = self._amounts(pod, nodes)
+        parts: list[Numbers] = []
         weights: Numbers | int = 0
         for resource, weight, strategy in self._scored:
             count = _scored_request(pod, resource)
             if count == 0 and resource not in ALWAYS_SCORED:
                 continue
-            shares = nodes.snapshot.follower((NAME, "shares", resource), partial(Shares, resource))
+            shares = amounts.shares[resource]
             scores = self._score(strategy, shares, count, nodes)
-            total += scores if weight == 1 else weight * scores
+            parts.append(scores if weight == 1 else weight * scores)
             if self._is_rounded:
                 weights = weights + weight * (scores > 0)
             else:
                 weights = weights + (weight if shares.has is None else weight * nodes.at(shares.has))
-        if not isinstance(weights, int):
-            np.maximum(weights, 1, out=weights)
-        elif not weights:
+        if not parts:
             return np.zeros(len(nodes), dtype=np.int64)
-        if self._is_rounded:
-            total += total + weights
-            weights = weights * 2
-        total /= weights
-        mean: Ints = total.astype(np.int64)
-        return mean
+        return _mean(reduce(add, parts), weights, is_rounded=self._is_rounded)
 
     def _score(self, strategy: Strategy, shares: Shares, count: int, nodes: Nodes) -> Numbers:
         """Score one resource; 0 for nodes that offer none."""
@@ -139,8 +136,13 @@ class NodeResourcesFit(Plugin):
         most = shares.most_allocated(count, nodes)
         if strategy == "MostAllocated" or self._line is None:
             return most
-        scores = self._line[most.astype(np.int64)]
+        scores = self._line[most]
         return scores if shares.has is None else np.where(nodes.at(shares.has), scores, 0)
+
+    def _amounts(self, pod: Pod, nodes: Nodes) -> Amounts:
+        """Return what is kept for pods that ask for the same resources."""
+        asked, scored = tuple(pod.requests), self._scored_names
+        return nodes.snapshot.follower((NAME, asked, scored), partial(Amounts, asked, scored))
 
     def _is_ignored(self, resource: str) -> bool:
         """Tell whether Filter leaves a resource to others."""
@@ -150,8 +152,12 @@ class NodeResourcesFit(Plugin):
         return resource in self.args.ignored_resources or group in self.args.ignored_resource_groups
 
 
-def _room(resource: str, nodes: Nodes) -> Room:
-    return nodes.snapshot.follower((NAME, "room", resource), partial(Room, resource))
+def _mean(total: Numbers, weights: Numbers | int, *, is_rounded: bool) -> Ints:
+    """Divide, and drop the rest or round; 0 where nothing has weight."""
+    if is_rounded:
+        total, weights = 2 * total + weights, 2 * weights
+    quotients: Numbers = total // weights if isinstance(weights, int) else total / np.maximum(weights, 1)
+    return quotients.astype(np.int64)
 
 
 def _scored_request(pod: Pod, resource: str) -> int:

@@ -1,8 +1,9 @@
-"""What one resource has left on every node: Room, for Filter, and Shares, in percent, for Score.
+"""What resources have left on every node: Room, for Filter, and Shares, in percent, for Score.
 
-For the plugin beside it; both follow the rows of a snapshot.  Quotients are those of integers, rounded down.  With amounts up to 2**46 (64 TiB) they come from
-floating point, which is several times as fast and exact there: a quotient of x and y that is no integer is at least 1/y
-away from one, and with quotients up to 100 and x + y below 2**53 that is more than rounding can bridge.
+For the plugin beside it; both follow the rows of a snapshot.  Quotients are those of integers, rounded down.  With amounts
+up to 2**46 (64 TiB) they come from floating point, which is several times as fast and exact there: a quotient of x and y
+that is no integer is at least 1/y away from one, and with quotients up to 100 and x + y below 2**53 that is more than
+rounding can bridge.
 """
 
 from __future__ import annotations
@@ -16,42 +17,56 @@ from scheduler.model.quantity import LARGEST
 from scheduler.state.row_cache import RowFollower
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from scheduler.state.rows import Row
     from scheduler.state.snapshot import Bools, Ints, Nodes, Snapshot
 
-#: Whole numbers, as float64 or int64.
+#: Whole numbers: as float64 or int64, and shares as int32 or int64.
 Numbers: TypeAlias = npt.NDArray[Any]
 FULL = 100
 EXACT = 2**46
+#: Stands for the number of pods where the name of a resource does; no resource has this name.
+PODS = ""
 
 
 class Room(RowFollower):
-    """How much of a resource, or how many pods, may still come to each node."""
+    """Whether every node has room for so much of a resource, or for one more pod; only if not, nodes are looked at."""
 
-    def __init__(self, resource: str) -> None:
-        """Follow a resource; the empty name stands for the number of pods."""
+    def __init__(self, resources: Iterable[str]) -> None:
+        """Follow resources, and the number of pods."""
         super().__init__()
-        self._resource = resource
+        self._resources = tuple(resources)
 
     def fill(self, snapshot: Snapshot) -> None:
         """Take over all rows."""
-        nodes = snapshot.nodes
-        used = nodes.requested(self._resource) if self._resource else nodes.pod_counts()
-        self.free: Ints = nodes.allocatable(self._resource or "pods") - used
-        #: No node has less; one of them had so much when it was last determined.
-        self._least = int(self.free.min(initial=LARGEST))
+        #: By resource, PODS for the number of pods: no node has less left; one of them had so much at some time.
+        self._least = {
+            resource: int(_free(resource, snapshot.nodes).min(initial=LARGEST)) for resource in (*self._resources, PODS)
+        }
 
     def update(self, index: int, row: Row) -> None:
         """Take over one row."""
-        used = min(row.requested.get(self._resource, 0), LARGEST) if self._resource else len(row.pods)
-        self.free[index] = free = row.node.allocatable.get(self._resource or "pods", 0) - used
-        self._least = min(self._least, free)
+        offered, requested, least = row.node.allocatable, row.requested, self._least
+        for resource in self._resources:
+            free = offered.get(resource, 0) - requested.get(resource, 0)
+            if free < least[resource]:  # noqa: PLR1730 - a third of the price of min()
+                least[resource] = free
+        free = offered.get("pods", 0) - len(row.pods)
+        if free < least[PODS]:  # noqa: PLR1730
+            least[PODS] = free
 
-    def is_short(self, count: int, nodes: Nodes) -> Bools | None:
-        """Tell which nodes have less than so much left; None if no node of the cluster has."""
-        if self._least < count:
-            self._least = int(self.free.min(initial=LARGEST))
-        return nodes.at(self.free) < count if self._least < count else None
+    def is_short(self, resource: str, count: int, nodes: Nodes) -> Bools | None:
+        """Tell which nodes have less than so much left; None if none has."""
+        if self._least[resource] >= count:
+            return None
+        free = _free(resource, nodes)
+        is_short: Bools = free < count
+        if is_short.any():
+            return is_short
+        if nodes.is_whole:
+            self._least[resource] = int(free.min(initial=LARGEST))
+        return None
 
 
 class Shares(RowFollower):
@@ -75,16 +90,20 @@ class Shares(RowFollower):
         #: In hundredths; none where more is used than offered.
         left = np.maximum(offered - snapshot.nodes.scored_usage(self._resource), 0)
         self._left: Numbers = (left * FULL).astype(dtype)
+        #: No node has less; one of them had so much when it was last determined.
+        self._least = int(self._left.min(initial=LARGEST * FULL))
 
     def update(self, index: int, row: Row) -> None:
         """Take over one row."""
         used = row.requested.get(self._resource, 0) if self._place is None else row.nonzero[self._place]
-        self._left[index] = max(row.node.allocatable.get(self._resource, 0) - used, 0) * FULL
+        left = (row.node.allocatable.get(self._resource, 0) - used) * FULL
+        if left < self._least:
+            self._least = left = max(left, 0)
+        self._left[index] = left
 
     def least_allocated(self, count: int, nodes: Nodes) -> Numbers:
         """Return the share in percent that is left with so much more in use; 0 where it is too much, or nothing offered."""
-        left = self._left_after(count, nodes)
-        return self._quotients(left, nodes)
+        return self._quotients(self._left_after(count, nodes), nodes)
 
     def most_allocated(self, count: int, nodes: Nodes) -> Numbers:
         """Return the share in percent that is in use with so much more, at most 100; 0 where nothing is offered."""
@@ -94,15 +113,44 @@ class Shares(RowFollower):
         return self._quotients(used, nodes)
 
     def _left_after(self, count: int, nodes: Nodes) -> Numbers:
-        left: Numbers = nodes.at(self._left) - min(count, LARGEST) * FULL
-        if left.min(initial=0) < 0:  # half the price of taking the maximum
+        hundredths = min(count, LARGEST) * FULL
+        left: Numbers = nodes.at(self._left) - (float(hundredths) if self.is_float else hundredths)
+        if self._least < hundredths and nodes.is_whole:
+            self._least = int(self._left.min(initial=LARGEST * FULL))
+        if self._least < hundredths:
             np.maximum(left, 0, out=left)
         return left
 
     def _quotients(self, part: Numbers, nodes: Nodes) -> Numbers:
         if self.is_float:
             part /= nodes.at(self._divisor)
-            np.floor(part, out=part)
-        else:
-            part //= nodes.at(self._divisor)
+            return part.astype(np.int32)  # none is negative, and this is a third of the price of int64
+        part //= nodes.at(self._divisor)
         return part
+
+
+class Amounts(RowFollower):
+    """The room for what a pod asks and the shares that are scored, brought up to date together."""
+
+    def __init__(self, asked: Iterable[str], scored: Iterable[str]) -> None:
+        """Follow these resources."""
+        super().__init__()
+        self.room = Room(asked)
+        self.shares = {resource: Shares(resource) for resource in scored}
+        self._parts: tuple[RowFollower, ...] = (self.room, *self.shares.values())
+
+    def fill(self, snapshot: Snapshot) -> None:
+        """Take over all rows."""
+        for part in self._parts:
+            part.fill(snapshot)
+
+    def update(self, index: int, row: Row) -> None:
+        """Take over one row."""
+        for part in self._parts:
+            part.update(index, row)
+
+
+def _free(resource: str, nodes: Nodes) -> Ints:
+    if resource == PODS:
+        return nodes.allocatable("pods") - nodes.pod_counts()
+    return nodes.allocatable(resource) - nodes.requested(resource)

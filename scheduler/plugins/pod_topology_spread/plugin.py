@@ -21,7 +21,7 @@ from scheduler.model.api import SpreadConstraint
 from scheduler.model.label_tests import selects
 from scheduler.model.pod_terms import spread_of
 from scheduler.state.node_selectors import required_holds
-from scheduler.state.node_taints import tolerated
+from scheduler.state.node_taints import untolerated
 
 from .args import HARD, SOFT, PodTopologySpreadArgs
 from .constraints import HOSTNAME, SYSTEM_DEFAULTS, Constraints, question_of
@@ -46,7 +46,16 @@ CURES = _NODES | _PODS | ClusterEvent.POD_UPDATED
 TEXT = "node(s) didn't match pod topology spread constraints"
 SKEWED = Reason("TopologySpread", TEXT, CURES)
 NO_LABEL = Reason("TopologySpreadLabelMissing", f"{TEXT} (missing required label)", CURES)
-_HALF = 0.5
+_BELOW_HALF = math.nextafter(0.5, 0)
+
+
+def rounded(numbers: npt.NDArray[np.float64]) -> Ints:
+    """Round numbers that are not negative to the nearest whole ones, halves up; they are overwritten.
+
+    Adding 1/2 would lift 0.49999999999999994 to 1; the largest number below 1/2 does not, and still lifts every half.
+    """
+    numbers += _BELOW_HALF
+    return numbers.astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +63,9 @@ class Scoring:
     """What PreScore found out about the feasible nodes."""
 
     constraints: tuple[Spread, ...]
-    #: Which feasible nodes lack a topology key and are not scored, shape (feasible,).
-    is_ignored: Bools
-    #: By constraint: the matching pods of each row's domain (of the row itself for hostname), shape (rows,).
+    #: Which feasible nodes lack a topology key and are not scored, shape (feasible,); None if none does.
+    is_ignored: Bools | None
+    #: By constraint: the matching pods of each domain, by its number; for hostname of each row.
     counts: tuple[npt.NDArray[Any], ...]
     weights: tuple[float, ...]
     stamp: tuple[Any, ...]
@@ -129,22 +138,26 @@ class PodTopologySpread(Plugin):
                 return Status.error(f"obtaining pod's soft topology spread constraints: {constraint.problem}")
         snapshot = nodes.snapshot
         needs_all = bool(pod.spreads) or not self._is_system
-        is_ignored = np.zeros(len(nodes), dtype=np.bool_)
+        is_ignored: Bools | None = None
         for constraint in constraints if needs_all else ():
-            is_ignored |= ~nodes.at(snapshot.domains(constraint.topology_key).is_there)
+            domains = snapshot.domains(constraint.topology_key)
+            if not domains.is_everywhere:
+                is_absent = ~nodes.at(domains.is_there)
+                is_ignored = is_absent if is_ignored is None else is_ignored | is_absent
         counts, weights = [], []
         eligible = self._eligible(pod, constraints, snapshot, has_all_keys=needs_all)
         for constraint, counted in zip(constraints, eligible, strict=True):
-            matching = self._matching(pod, constraint, snapshot)
+            matching, domains = self._matching(pod, constraint, snapshot), snapshot.domains(constraint.topology_key)
             if constraint.topology_key == HOSTNAME:
                 counts.append(matching)
-                size = len(nodes) - int(np.count_nonzero(is_ignored))
+                size = len(nodes) if is_ignored is None else int(np.count_nonzero(~is_ignored))
             else:
-                numbers = snapshot.domains(constraint.topology_key).with_absent
-                totals = np.bincount(numbers, weights=matching if counted is None else matching * counted)
-                counts.append(totals[numbers])
-                scored = nodes.at(numbers)[~is_ignored] if is_ignored.any() else nodes.at(numbers)
-                size = int(np.count_nonzero(np.bincount(scored)))
+                counts.append(domains.totals_with_absent(matching if counted is None else matching * counted))
+                size = domains.number_with_absent
+                if is_ignored is not None or not nodes.is_whole:
+                    numbers = nodes.at(domains.with_absent)
+                    scored = numbers if is_ignored is None else numbers[~is_ignored]
+                    size = int(np.count_nonzero(np.bincount(scored)))
             weights.append(math.log(size + 2))
         stamp = self._stamp(pod, constraints)
         state.write((NAME, "score"), Scoring(constraints, is_ignored, tuple(counts), tuple(weights), stamp))
@@ -154,33 +167,39 @@ class PodTopologySpread(Plugin):
         """Return the weighted number of matching pods near each node, the fewer the better."""
         scoring: Scoring = state.read((NAME, "score"))
         snapshot = nodes.snapshot
-        total = np.zeros(len(nodes), dtype=np.float64)
-        is_missing = np.zeros(len(nodes), dtype=np.bool_)
+        total: npt.NDArray[np.float64] | None = None
+        is_missing: Bools | None = None
         for constraint, counts, weight in zip(scoring.constraints, scoring.counts, scoring.weights, strict=True):
             domains = snapshot.domains(constraint.topology_key)
-            part = nodes.at(counts) * weight
+            is_host = constraint.topology_key == HOSTNAME
+            part = (nodes.at(counts) if is_host else counts) * weight
             part += constraint.max_skew - 1
+            if not is_host:
+                part = part.take(nodes.at(domains.with_absent))
             if not domains.is_everywhere:
                 is_there = nodes.at(domains.is_there)
                 part *= is_there
-                is_missing |= ~is_there
-            total += part
-        if pod.spreads or not self._is_system:
+                is_missing = ~is_there if is_missing is None else is_missing | ~is_there
+            total = part if total is None else total + part
+        assert total is not None
+        if is_missing is not None and (pod.spreads or not self._is_system):
             total[is_missing] = 0.0
-        whole = np.floor(total)
-        rounded: Ints = (whole + (total - whole >= _HALF)).astype(np.int64)
-        return rounded
+        return rounded(total)
 
     def normalize(self, state: CycleState, pod: Pod, scores: Ints) -> Ints:
         """Return 100 for the fewest pods, less for more; 0 for nodes that are not scored."""
         is_ignored = state.read((NAME, "score")).is_ignored
-        is_any_ignored = bool(is_ignored.any())
-        scored = scores[~is_ignored] if is_any_ignored else scores
+        scored = scores if is_ignored is None else scores[~is_ignored]
         if not len(scored):
             return np.zeros_like(scores)
         lowest, highest = int(scored.min()), int(scored.max(initial=0))
-        normal = np.full_like(scores, 100) if highest <= 0 else 100 * (highest + lowest - scores) // highest
-        if is_any_ignored:
+        if highest <= 0:
+            normal = np.full_like(scores, 100)
+        else:
+            normal = highest + lowest - scores
+            normal *= 100
+            normal //= highest
+        if is_ignored is not None:
             normal[is_ignored] = 0
         return normal
 
@@ -222,8 +241,9 @@ class PodTopologySpread(Plugin):
             if constraint.honors_affinity and (held := required_holds(pod, nodes)) is not None:
                 mask = held if mask is None else mask & held
             if constraint.honors_taints:
-                clean = tolerated(nodes, pod.tolerations, compares=self.is_gate_on(TAINT_GATE))
-                mask = clean if mask is None else mask & clean
+                refused, taints = untolerated(nodes, pod.tolerations, compares=self.is_gate_on(TAINT_GATE))
+                if taints:
+                    mask = refused == 0 if mask is None else mask & (refused == 0)
             found.append(mask)
         return found
 
