@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -44,13 +45,20 @@ def control_plane(assets: Path) -> Iterator[ControlPlane]:
 @pytest.fixture
 def namespace(control_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
     """A fresh namespace for one test, with its default ServiceAccount; its pods are gone when the test is over."""
-    slug = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).removeprefix("test-")[:40].strip("-")
+    with fresh_namespace(control_plane, request.node.name) as name:
+        yield name
+
+
+@contextmanager
+def fresh_namespace(plane: ControlPlane, test: str) -> Iterator[str]:
+    """Makes a namespace that is named after a test, and removes it and its pods."""
+    slug = re.sub(r"[^a-z0-9]+", "-", test.lower()).removeprefix("test-")[:40].strip("-")
     name = f"{slug}-{secrets.token_hex(3)}"
-    control_plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
-    wait_until(lambda: _has_default_account(control_plane, name), what=f"the default ServiceAccount in {name}")
+    plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    wait_until(lambda: _has_default_account(plane, name), what=f"the default ServiceAccount in {name}")
     yield name
-    control_plane.request("DELETE", f"/api/v1/namespaces/{name}")
-    control_plane.request("DELETE", f"/api/v1/namespaces/{name}/pods", {"gracePeriodSeconds": 0})
+    plane.request("DELETE", f"/api/v1/namespaces/{name}")
+    plane.request("DELETE", f"/api/v1/namespaces/{name}/pods", {"gracePeriodSeconds": 0})
 
 
 def _has_default_account(control_plane: ControlPlane, namespace: str) -> bool:

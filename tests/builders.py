@@ -383,6 +383,30 @@ class GangBuilder(Builder):
         self._spec["priorityClassName"] = name
         return self
 
+    def role(self, name: str, minimum: int = 0, **fields: Any) -> Self:
+        """Add a role; further fields as the API has them."""
+        role = {"name": name} | ({"minMember": minimum} if minimum else {}) | fields
+        self._spec.setdefault("roles", []).append(role)
+        return self
+
+    def when_incomplete(self, policy: str, seconds: int | None = None) -> Self:
+        """Set what happens below the minimum, and after how many seconds."""
+        grace = {"gracePeriodSeconds": seconds} if seconds is not None else {}
+        self._spec["whenIncomplete"] = {"policy": policy} | grace
+        return self
+
+    def generation(self, generation: int) -> Self:
+        """Set how often the spec was changed."""
+        self._meta["generation"] = generation
+        return self
+
+    def spec(self, **fields: Any) -> Self:
+        """Set fields of the spec, as the API has them; None takes one away."""
+        self._spec.update(fields)
+        for name in [name for name, value in self._spec.items() if value is None]:
+            del self._spec[name]
+        return self
+
     def build(self) -> Gang:
         """Return the model's view."""
         return gang_from_api(msgspec.convert(self._manifest, ApiPodGroup), self._dialect)

@@ -5,12 +5,14 @@ For `scheduler.cli.generate`.  It knows the part of JSON Schema that pydantic wr
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from scheduler.model.podgroup import GROUP, VERSION, PodGroup
+from scheduler.model.topology_crd import Topology
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -50,6 +52,15 @@ POD_GROUP_COLUMNS = (
     Column("Reason", f"{_SCHEDULED}.reason", priority=1),
     Column("Message", f"{_SCHEDULED}.message", priority=1),
 )
+_USABLE = '.status.conditions[?(@.type=="Usable")]'
+TOPOLOGY_COLUMNS = (
+    #: A column shows one value, so not all levels.
+    Column("Widest", ".spec.levels[0].name", description="The widest level"),
+    Column("Tightest", ".spec.levels[-1:].name", description="The tightest level above the nodes"),
+    Column("Usable", f"{_USABLE}.status"),
+    Column("Age", ".metadata.creationTimestamp", "date"),
+    Column("Message", f"{_USABLE}.message", priority=1),
+)
 
 
 def pod_group_yaml() -> str:
@@ -65,8 +76,24 @@ def pod_group_yaml() -> str:
     return definition_yaml(PodGroup, names, POD_GROUP_COLUMNS, source="scheduler/model/podgroup.py")
 
 
-def definition_yaml(model: type[BaseModel], names: dict[str, Any], columns: tuple[Column, ...], source: str) -> str:
-    """Return the CustomResourceDefinition of a model as YAML."""
+def topology_yaml() -> str:
+    """Return the definition of our Topology as YAML."""
+    names = {
+        "kind": "Topology",
+        "listKind": "TopologyList",
+        "plural": "topologies",
+        "singular": "topology",
+        "shortNames": ["aitopo"],
+        "categories": ["ai-scheduler"],
+    }
+    source = "scheduler/model/topology_crd.py"
+    return definition_yaml(Topology, names, TOPOLOGY_COLUMNS, source, scope="Cluster")
+
+
+def definition_yaml(
+    model: type[BaseModel], names: dict[str, Any], columns: tuple[Column, ...], source: str, scope: str = "Namespaced"
+) -> str:
+    """Return the CustomResourceDefinition of a model as YAML; `scope` is Namespaced or Cluster."""
     version = {
         "name": VERSION,
         "served": True,
@@ -79,7 +106,7 @@ def definition_yaml(model: type[BaseModel], names: dict[str, Any], columns: tupl
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": f"{names['plural']}.{GROUP}"},
-        "spec": {"group": GROUP, "scope": "Namespaced", "names": names, "versions": [version]},
+        "spec": {"group": GROUP, "scope": scope, "names": names, "versions": [version]},
     }
     text = yaml.safe_dump(definition, sort_keys=False, allow_unicode=True, width=120)
     return f"# Generated from {source} by `make generate`: edits here are lost.\n{text}"
@@ -111,5 +138,5 @@ def _structural(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str
         elif key == "description":
             result[key] = " ".join(value.split())
         elif key not in _DROPPED:
-            result[key] = value
+            result[key] = deepcopy(value)  # a part that is used twice would become an alias
     return {key: result[key] for key in [*_FIRST, *sorted(result.keys() - set(_FIRST))] if key in result}

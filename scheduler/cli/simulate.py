@@ -1,4 +1,4 @@
-"""`ai-scheduler simulate`: manifests on an embedded cluster, with the real engine and plugins, in virtual time."""
+"""`ai-scheduler simulate`: manifests, or a trace, on an embedded cluster, with the real engine and plugins, in virtual time."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.console import Console
 from scheduler.sim.annotations import MOST_SECONDS
 
 from .reading import configuration_of, give_up, with_base
+from .replay import TraceChoice, check_options, replay_trace, trace_options
 
 if TYPE_CHECKING:
     from scheduler.config import SchedulerConfiguration
@@ -61,7 +62,7 @@ class DurationSource(click.ParamType[str | float]):
 
 
 @click.command()
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.argument("paths", nargs=-1, metavar="PATH...")
 @click.option(
     "--duration-from",
     type=DurationSource(),
@@ -98,10 +99,13 @@ class DurationSource(click.ParamType[str | float]):
 @click.option("--report", type=click.Path(dir_okay=False), metavar="FILE.html", help="Write a page with pictures, too.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the report alone, not what happens on the way.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if something does not fit.")
+@trace_options
+@click.pass_context
 def simulate(
-    paths: tuple[str, ...], duration_from: str | float, submit_from: str, *, schedule_all: bool, file: str | None,
+    context: click.Context, paths: tuple[str, ...], duration_from: str | float, submit_from: str, *, schedule_all: bool, file: str | None,
     profile: str | None, until: float | None, start_delay: float, output: str, report: str | None, quiet: bool,
-    exit_zero: bool,
+    exit_zero: bool, trace: tuple[str, str] | None, gangs: str, nodes: int, gpus_per_node: int, seed: int,
+    first: int | None, virtual_cluster: str | None,
 ) -> None:  # fmt: skip
     """Run manifests on an embedded cluster: the real engine and plugins, simulated kubelets, virtual time.
 
@@ -120,13 +124,20 @@ def simulate(
       exit-code       what a pod ends with; anything but 0 fails
       fail-count      with exit-code: so many pods fail, the later ones succeed
 
+    With --trace, each job of the trace is a gang that runs as long as the trace says; docs/traces.md tells what is counted.
+
     Exit codes: 0 every workload was placed, 1 some wait for ever or were evicted for good, 2 the input cannot be used.
     """  # noqa: D301 - click's mark of a paragraph that keeps its lines
+    check_options(context)
     if file is not None and profile is not None:
         raise click.UsageError("--config and --profile exclude each other: the file names its profiles.")
     configuration = configuration_of(file)
     if profile is not None:
         configuration = with_base(configuration, profile)
+    if trace is not None:
+        choice = TraceChoice(*trace, nodes, gpus_per_node, gangs == "on", seed, first, virtual_cluster or "")
+        fits = replay_trace(choice, configuration, start_delay, until, output=output, is_quiet=quiet)
+        raise click.exceptions.Exit(0 if fits or exit_zero else DOES_NOT_FIT)
     page = _page_path(report)
     world = _world(paths, _load_options(configuration, duration_from, submit_from, schedule_all=schedule_all))
     outcome = _run(world, configuration, start_delay, until, is_shown=output == "table" and not quiet)

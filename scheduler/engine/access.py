@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.framework.runtime import call
+from scheduler.model.hypernode import HyperNode
+from scheduler.state.fabrics import Fabrics, UnknownLevelError
+from scheduler.topology.hypernodes import HYPERNODES
+
 from .candidates import Candidate
+from .parts import parts_of
 from .placement import Placer
 
 if TYPE_CHECKING:
@@ -22,9 +28,11 @@ if TYPE_CHECKING:
     from scheduler.framework.runtime import Runtime
     from scheduler.framework.status import Status
     from scheduler.framework.workload import Workload
-    from scheduler.model import Budget, Pod
+    from scheduler.model import Budget, Gang, GangKey, Pod, TopologyConstraint
+    from scheduler.model.needs import Needs
     from scheduler.state.cluster import ClusterState
     from scheduler.state.snapshot import Bools, Ints, Nodes, Snapshot
+    from scheduler.topology.fabric import Fabric
 
     from .flights import Flights
 
@@ -47,6 +55,7 @@ class Access:
         """Take the parts that answer; `runtimes` is filled after the plugins are made."""
         self.gates = gates
         self.cluster = cluster
+        self.fabrics = Fabrics(cluster.objects)
         self.snapshot: Snapshot = cluster.snapshot()
         self._flights = flights
         self._clock = clock
@@ -60,6 +69,8 @@ class Access:
         self.stuck: set[str] = set()
         #: Pod uid to the nodes that binding it failed on.
         self.avoided: dict[str, set[str]] = {}
+        #: Gang to the nodes that refused to start a member of it, with the time until which it keeps off them.
+        self.shunned: dict[GangKey, dict[str, float]] = {}
 
     def now(self) -> float:
         """Return the time, in seconds since the epoch."""
@@ -144,7 +155,79 @@ class Access:
             if (names := self.avoided.get(uid)) is not None
         }
         kept = self._nominated_rows(own, workload.priority)
-        return Placer(self.snapshot, pods, self._candidates_of(pods, kept), nominations, avoided)
+        placer = Placer(self.snapshot, pods, self._candidates_of(pods, kept), nominations, avoided)
+        if workload.gang is not None and workload.needs is not None:
+            self._put_in_parts(placer, workload, workload.needs)
+        return placer
+
+    def shunned_rows(self, key: GangKey, now: float) -> set[int]:
+        """Return the rows that a gang keeps off, as they refused to start a member of it."""
+        rows = self.snapshot.row_of
+        return {rows[name] for name, until in self.shunned.get(key, {}).items() if until > now and name in rows}
+
+    def shun_no_more(self, now: float) -> list[GangKey]:
+        """Forget what is over; return the gangs that may use a node again."""
+        found = [key for key, nodes in self.shunned.items() if min(nodes.values()) <= now]
+        for key in found:
+            left = {name: until for name, until in self.shunned.pop(key).items() if until > now}
+            if left:
+                self.shunned[key] = left
+        return found
+
+    def fabric(self, constraint: TopologyConstraint | None = None) -> Fabric:
+        """Return the tree of domains for a constraint; UnknownLevelError if there is no such topology or level."""
+        return self.fabrics.of(self.snapshot, constraint)
+
+    def _put_in_parts(self, placer: Placer, workload: Workload, needs: Needs) -> None:
+        """Let a gang be placed in domains, if it has roles, asks for levels, or a plugin wants to keep it together."""
+        generators = [
+            plugin
+            for plugin in self._runtimes[placer.pods[0].scheduler_name].plugins("placement_generate")
+            if hasattr(plugin, "fabric_for")
+        ]
+
+        def fabric_of(constraint: TopologyConstraint | None) -> Fabric | None:
+            if constraint is not None and self._is_vain(constraint):
+                constraint = None
+            if constraint is not None and (constraint.levels or constraint.topology):
+                return self.fabric(constraint)
+            fabrics = (call(plugin, "fabric_for", workload, constraint) for plugin in generators)
+            return next((fabric for fabric in fabrics if fabric is not None), None)
+
+        placer.needs = needs
+        placer.shunned = frozenset(self.shunned_rows(needs.gang.key, self.now()))
+        try:
+            parts = parts_of(workload, self.snapshot, self.cluster, fabric_of)
+            placer.taken = self._taken(needs.gang)
+        except UnknownLevelError as error:
+            placer.problem = str(error)
+            return
+        if parts.fabric is not None or needs.gang.subgroups or placer.shunned:
+            placer.parts = parts
+
+    def _is_vain(self, constraint: TopologyConstraint) -> bool:
+        """Tell whether a constraint only prefers levels of HyperNodes, and there are none: others need not know of it."""
+        is_soft = not (constraint.required or constraint.segment_required or constraint.exclusive or constraint.spread)
+        return is_soft and constraint.topology == HYPERNODES and not self.cluster.objects.all(HyperNode)
+
+    def _taken(self, gang: Gang) -> dict[tuple[str, str], Bools]:
+        """Return the rows that other gangs have for themselves, by the topology and level that this one asks the same of."""
+        asked = {(c.topology, c.exclusive): c for c in _constraints(gang) if c.exclusive}
+        found: dict[tuple[str, str], Bools] = {}
+        for key, constraint in asked.items():
+            fabric = self.fabric(constraint)
+            level = fabric.level_of(constraint.exclusive)
+            assert level is not None
+            rows = [
+                self.snapshot.row_of[name]
+                for other in self.cluster.gangs.values()
+                if other.key != gang.key and any((c.topology, c.exclusive) == key for c in _constraints(other))
+                for member in self.cluster.members(other.key)
+                if not member.is_terminal and (name := self.cluster.node_of(member.uid)) in self.snapshot.row_of
+            ]
+            numbers = fabric.of_rows[level]
+            found[key] = np.isin(numbers, numbers[np.array(rows, dtype=np.int64)])
+        return found
 
     def _candidates_of(self, pods: Sequence[Pod], kept: Mapping[int, list[Pod]]) -> dict[str, Candidate]:
         """Return each pod's candidate: one for each shape, from an earlier cycle where plugins allow it."""
@@ -196,6 +279,11 @@ class Access:
         gang = self.cluster.gangs.get(key) if key is not None else None
         named = self.cluster.priority_classes.get(gang.priority_class_name) if gang is not None else None
         return pod.priority if named is None else min(pod.priority, named.value)
+
+
+def _constraints(gang: Gang) -> list[TopologyConstraint]:
+    """Return what a gang and its subgroups ask of the fabric."""
+    return [c for c in (gang.topology, *(subgroup.topology for subgroup in gang.subgroups)) if c is not None]
 
 
 class Ties:

@@ -114,6 +114,15 @@ class Candidate:
         row = int(keys.argmax()) if len(keys) else -1
         return row if row >= 0 and keys[row] >= 0 else None
 
+    def worth(self) -> Ints:
+        """Return a key per row by which feasible rows are preferred, shape (rows,): weighted totals, ties at the fixed rule."""
+        self.best()
+        return self._keys if self._is_scored else np.zeros(len(self._feasible), dtype=np.int64)
+
+    def is_independent(self) -> bool:
+        """Tell whether a pod that is placed on one row changes nothing for this shape on any other."""
+        return self.early is None and self._runtime.is_settled(self.state, self.pod, "filter")
+
     def best_rows(self, count: int) -> list[tuple[int, int]]:
         """Return the best rows with their weighted totals; none if nobody needed scores."""
         keys, found = self._keys.copy() if self._is_scored else _NONE, []

@@ -15,6 +15,7 @@ from scheduler.framework.status import ClusterEvent, Code, Kind, Reason, Status
 from scheduler.model.gang import DEFAULT_SCHEDULE_TIMEOUT_SECONDS
 
 from .flights import Flight, Seat
+from .gangs import is_enough, wishes_of
 from .reporter import pod_ref
 from .workloads import workload_key
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from .rollback import Rollback
 
 OUTDATED = "outdated"
+#: Where a member of a gang publishes the domain that it is in.
+DOMAIN_ANNOTATION = "scheduling.ai-scheduler.io/domain"
 _OUTDATED = Status.unschedulable(Reason("Outdated", "the cluster changed while the workload was being placed"))
 
 
@@ -52,13 +55,17 @@ class Commit:
         """
         core, now = self._core, self._core.clock()
         nodes = {uid: placer.snapshot.all_rows[row].node.name for uid, (_, row) in outcome.placed.items()}
+        summary = placer.summary() if live.gang is not None else None
         placer.clear()
         kept = self._still_true(live, attempted, placer, outcome, nodes)
-        if len(kept) < max(live.needed, 1):
+        if not is_enough(live, kept):
             core.queue.fail(live.key, _OUTDATED, now, rests=live.attempts > 0)
             return OUTDATED, ()
         states = {candidate: candidate.state.clone() for candidate in placer.candidates}
         seats = {uid: Seat(live.pods[uid], nodes[uid], states[placer.candidate(pod)]) for uid, pod in kept.items()}
+        for uid, (_, row) in outcome.placed.items():
+            if uid in seats and (domain := placer.domain_of(row)):
+                seats[uid].state.write(("annotations", uid), {DOMAIN_ANNOTATION: domain})
         timeout = live.gang.schedule_timeout_seconds if live.gang else 2 * DEFAULT_SCHEDULE_TIMEOUT_SECONDS
         flight = Flight(attempted, core.runtime_of(attempted), seats, now + timeout)
         core.flights.board(flight)
@@ -73,6 +80,8 @@ class Commit:
             core.set_aside(live, status, self._blame(status), now, rests=True)
             return "error" if status.code is Code.ERROR else "unschedulable", ()
         reserved = tuple(seats.values())
+        if live.gang is not None and summary is not None:
+            core.placements[live.gang.key] = summary
         core.preempting.placed(live.key, seats)
         self._leave_queue(live, attempted, seats, now)
         if flight.phase == "permit":
@@ -177,7 +186,7 @@ class Commit:
         core.changed(ClusterEvent.POD_REMOVED, seat.node_name, uid)
         if flight.is_binding:
             self._rollback.watch(flight.workload)
-        elif flight.seats and len(flight.seats) < flight.workload.needed:
+        elif flight.seats and not is_enough(flight.workload, flight.seats):
             reason = Reason("MemberLost", f"pod {seat.pod.key} left while the gang waited")
             self.abandon(flight, Status.unschedulable(reason), at_once=True)
 
@@ -254,7 +263,7 @@ class Commit:
     ) -> dict[str, Pod]:
         """Return the pods whose places still hold: the pods wait as they did, and pass every Filter as the cluster is now."""
         core = self._core
-        if (live.gang is None) != (attempted.gang is None):
+        if wishes_of(live.gang) != wishes_of(attempted.gang):
             return {}
         ready = {pod.uid: pod for pod in core.workloads.ready_pods(live)}
         kept = {

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from scheduler.config import SchedulerConfiguration
-    from scheduler.framework.effects import Effect
+    from scheduler.framework.effects import Effect, PlacementSummary
     from scheduler.framework.status import Reason, Status
     from scheduler.framework.workload import Workload
     from scheduler.model import GangKey, Node, Pod
@@ -49,7 +49,9 @@ class Core:
         self.clock = clock
         self.cluster = ClusterState()
         self.reporter = Reporter(self.cluster)
-        self.workloads = Workloads(self.cluster)
+        #: Gangs that have had their minimum on nodes: a member that they lose later is replaced, not a failed start.
+        self.completed: set[GangKey] = set()
+        self.workloads = Workloads(self.cluster, self.completed)
         self.queue = WorkQueue(
             configuration.pod_initial_backoff_seconds,
             configuration.pod_max_backoff_seconds,
@@ -66,8 +68,8 @@ class Core:
         self.stale: dict[str, None] = {}
         #: Gangs with fewer members on nodes than they need after a failed binding → when the rest is rolled back.
         self.partial: dict[GangKey, float] = {}
-        #: Gangs that have had their minimum on nodes: a member that they lose later is replaced, not a failed start.
-        self.completed: set[GangKey] = set()
+        #: Where the members of gangs are, as their status tells.
+        self.placements: dict[GangKey, PlacementSummary] = {}
         known = registry()
         for i, profile in enumerate(configuration.profiles):
             resolved = known.resolve(profile, self.access, f"profiles[{i}]")

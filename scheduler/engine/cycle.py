@@ -20,6 +20,7 @@ from scheduler.framework.runtime import PluginError, call
 from scheduler.framework.status import ClusterEvent, Code, Kind, Reason, Status
 
 from .bounds import places
+from .certificates import shortfall_of
 from .lack import Lack
 from .messages import fit_message, gang_message, halt_message
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from scheduler.framework.runtime import Runtime
     from scheduler.framework.workload import Workload
     from scheduler.model import Pod
-    from scheduler.state.snapshot import Bools, Snapshot
+    from scheduler.state.snapshot import Bools, Ints, Snapshot
 
     from .candidates import Candidate
     from .placement import Placer
@@ -41,6 +42,7 @@ MOST_DOMAINS = 8
 #: What changes about the workload itself makes it worth another attempt anyway.
 _NO_ROOM_CURES = ClusterEvent.NODE_ANY | ClusterEvent.POD_REMOVED
 _NEVER_CURES = ClusterEvent.NODE_ANY
+_LEVEL_CURES = ClusterEvent.NODE_ANY | ClusterEvent.GANG_CHANGED | ClusterEvent.TOPOLOGY_CHANGED
 
 
 @dataclass(slots=True)
@@ -88,15 +90,21 @@ class Cycle:
         return outcome
 
     def _attempt(self) -> Steps:
+        if self._placer.problem:
+            text = f"{self._workload.key.rpartition(':')[2]}: {self._placer.problem}"
+            return Outcome(Status.unresolvable(Reason("UnknownLevel", text, _LEVEL_CURES, Kind.NOT_NOW)))
+        if any(self._runtime.profile.points["placement_score"]):
+            self._placer.rate = self._rate_rows
         yield from self._placer.evaluate()
         early = self._early()
         refusal = early or self._bounds()
         if refusal is None:
             for domain, allowed in self._domains():
                 if (yield from self._placer.place_all(self._workload.needed, allowed)):
-                    if allowed is not None:
+                    if allowed is not None and self._placer.parts is None:
                         yield from self._placer.place_rest()
-                    return Outcome(placed=dict(self._placer.placed), domain=domain, shown=self._placer.candidates[0])
+                    where = domain or self._placer.region
+                    return Outcome(placed=dict(self._placer.placed), domain=where, shown=self._placer.candidates[0])
             yield from self._placer.evaluate()
         shown = self._missing()
         status = self._refusal(refusal, shown)
@@ -144,7 +152,7 @@ class Cycle:
             anywhere = np.logical_or.reduce([c.feasible for c in kind])
             now += min(wanted, int(places(kind[0].asks, nodes, anywhere).sum()))
         if now >= needed:
-            return None
+            return self._domain_bound()
         for wanted, kind in kinds:
             anywhere = np.logical_or.reduce([c.curable() for c in kind])
             ever += min(wanted, int(places(kind[0].asks, nodes, anywhere, is_empty=True).sum()))
@@ -156,6 +164,18 @@ class Cycle:
         return Status.unschedulable(
             Reason("NoRoom", gang_message(self._workload, numbers), _NO_ROOM_CURES, Kind.NOT_NOW, numbers)
         )
+
+    def _domain_bound(self) -> Status | None:
+        """Refuse at once a gang of which some part has to be in one domain and cannot be."""
+        short = shortfall_of(self._placer)
+        if short is None:
+            return None
+        numbers = (("needed", short.needed), ("now", short.now), ("ever", short.ever), ("domain", short.domain))
+        text = f"{gang_message(self._workload, (('needed', self._workload.needed),))} {short.text}."
+        if short.ever < short.needed:
+            cures = _NEVER_CURES | ClusterEvent.TOPOLOGY_CHANGED
+            return Status.unresolvable(Reason("NeverFitsDomain", text, cures, Kind.NEVER, numbers))
+        return Status.unschedulable(Reason("NoRoomInDomain", text, _NO_ROOM_CURES, Kind.NOT_NOW, numbers))
 
     def _kinds(self) -> list[tuple[int, list[Candidate]]]:
         """Return the candidates by what they ask for, with how many pods they are: equal ones compete for the same places."""
@@ -182,10 +202,12 @@ class Cycle:
     def _domains(self) -> Iterator[tuple[str, Bools | None]]:
         """Yield where to look: where room was made, domains from the tightest and least roomy, then everywhere."""
         nominated = self._placer.nominated_rows()
-        if nominated is not None:
+        if nominated is not None and self._placer.parts is None:
             yield "", nominated
         if self._workload.gang is not None:
             for plugin in self._runtime.plugins("placement_generate"):
+                if not hasattr(plugin, "generate_domains"):
+                    continue
                 domains: list[Domain] = call(
                     plugin, "generate_domains", self._state, self._workload, self._snapshot.nodes
                 )
@@ -204,13 +226,16 @@ class Cycle:
             rows = np.array(domain.rows, dtype=np.int64)
             counts = [int(room[rows].sum()) for _, room in rooms]
             if sum(map(min, (wanted for wanted, _ in rooms), counts)) >= self._placer.total_pods:
-                rated.append((domain.level, -self._rate(domain), sum(counts), domain.name, domain))
+                rated.append((domain.level, -self._rate(domain.rows), sum(counts), domain.name, domain))
         rated.sort(key=lambda entry: entry[:4])
         return [entry[4] for entry in rated[:MOST_DOMAINS]]
 
-    def _rate(self, domain: Domain) -> int:
+    def _rate_rows(self, rows: Ints) -> int:
+        return self._rate(tuple(sorted(rows.tolist())))
+
+    def _rate(self, rows: tuple[int, ...]) -> int:
         return sum(
-            enabled.weight * int(call(enabled.plugin, "score_placement", self._state, self._workload, domain.rows))
+            enabled.weight * int(call(enabled.plugin, "score_placement", self._state, self._workload, rows))
             for enabled in self._runtime.profile.points["placement_score"]
         )
 

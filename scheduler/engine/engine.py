@@ -22,10 +22,12 @@ from .commit import OUTDATED, Commit, flight_key
 from .core import Core
 from .cycle import Cycle, Outcome
 from .gangs import condition_of, counts_of, phase_of
+from .health import REASON as BELOW_MINIMUM
+from .health import Health
 from .intake import Intake
 from .pending import PendingWorkload
 from .recording import record
-from .rollback import Rollback, is_bound
+from .rollback import Rollback
 from .workloads import workload_key_of
 
 if TYPE_CHECKING:
@@ -68,7 +70,8 @@ class Engine:
         self._core = Core(configuration, clock, seed)
         self._rollback = Rollback(self._core)
         self._commit = Commit(self._core, self._rollback)
-        self._intake = Intake(self._core, self._commit, self._rollback)
+        self._health = Health(self._core)
+        self._intake = Intake(self._core, self._commit, self._rollback, self._health)
         self._clock = clock
         self._on_decision = on_decision
         self._cycle_number = 0
@@ -112,7 +115,8 @@ class Engine:
             return self._clock()
         times = (
             core.queue.next_time(), core.flights.next_deadline(), core.preempting.next_deadline(), core.reporter.next_time(),
-            min(core.partial.values(), default=None),
+            min(core.partial.values(), default=None), self._health.next_deadline(),
+            min((until for nodes in core.access.shunned.values() for until in nodes.values()), default=None),
         )  # fmt: skip
         return min((time for time in times if time is not None), default=None)
 
@@ -141,7 +145,12 @@ class Engine:
             attempted = replace(live, pods={pod.uid: pod for pod in pods})
             core.access.snapshot = core.cluster.snapshot()
             core.preempting.adopt(attempted, now)
-            placer = core.access.placer(attempted, pods)
+            try:
+                placer = core.access.placer(attempted, pods)
+            except PluginError as error:
+                core.queue.conclude(entry)
+                core.set_aside(live, error.status, (), now)
+                continue
             left = core.preempting.victims_left(live.key)
             cycle = Cycle(core.runtime_of(attempted), core.access.snapshot, attempted, placer, left)
             self._attempt = Attempt(entry, attempted, placer, cycle.run())
@@ -200,6 +209,11 @@ class Engine:
         for flight in self._rollback.expire(now):
             reason = Reason("GangRolledBack", "the gang could not be completed in time")
             self._commit.abandon(flight, Status.unschedulable(reason))
+        for flight in self._health.expire(now):
+            reason = Reason(BELOW_MINIMUM, "the gang stayed below its minimum and was evicted")
+            self._commit.abandon(flight, Status.unschedulable(reason))
+        for gang_key in core.access.shun_no_more(now):
+            core.queue.retry(workload_key_of(gang_key), now)
 
     def _write_due(self, now: float) -> None:
         """Write waits that lasted, and the statuses of groups that changed."""
@@ -223,14 +237,16 @@ class Engine:
         members = core.cluster.members(key)
         entry = core.queue.get(workload_key_of(key))
         counts = counts_of(members)
-        self._rollback.saw(gang, sum(is_bound(pod) for pod in members))
+        self._rollback.saw(gang, members)
         in_flight = key in core.partial or any(core.flights.of(pod.uid) is not None for pod in members)
         refusal = entry.status if entry is not None else None
         core.reporter.gang_status(
             gang,
-            phase_of(gang, counts, in_flight=in_flight),
+            phase_of(gang, members, core.cluster, in_flight=in_flight),
             counts,
             condition_of(gang, members, core.cluster, refusal, was_complete=key in core.completed),
+            self._health.saw(gang, members),
+            core.placements.get(key),
         )
 
     def _pending_in_queue(self, entry: Entry) -> PendingWorkload:

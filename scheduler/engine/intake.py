@@ -11,6 +11,7 @@ from msgspec import structs
 
 from scheduler.framework.status import ClusterEvent, Reason, Status
 from scheduler.model import Namespace
+from scheduler.model.hypernode import HyperNode
 from scheduler.model.storage import (
     Claim,
     CSIDriver,
@@ -20,8 +21,11 @@ from scheduler.model.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from scheduler.model.topology import Topology
 
 from . import inputs as i
+from .rejections import SHUN_SECONDS, is_rejection
+from .reporter import pod_ref
 from .workloads import is_same_for_scheduling, workload_key_of
 
 if TYPE_CHECKING:
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
 
     from .commit import Commit
     from .core import Core
+    from .health import Health
     from .rollback import Rollback
 
 #: What a change of an object that is only read may cure; owners of pods matter to scores alone.
@@ -44,14 +49,17 @@ _EVENTS: dict[type, ClusterEvent] = {
     CSIDriver: ClusterEvent.CSI_DRIVER_CHANGED,
     StorageCapacity: ClusterEvent.STORAGE_CAPACITY_CHANGED,
     VolumeAttachment: ClusterEvent.ATTACHMENT_CHANGED,
+    Topology: ClusterEvent.TOPOLOGY_CHANGED,
+    HyperNode: ClusterEvent.TOPOLOGY_CHANGED,
 }
 
 
 class Intake:
     """What happens outside, seen from inside."""
 
-    def __init__(self, core: Core, commit: Commit, rollback: Rollback) -> None:
+    def __init__(self, core: Core, commit: Commit, rollback: Rollback, health: Health) -> None:
         """Take the parts to change."""
+        self._health = health
         self._core = core
         self._commit = commit
         self._rollback = rollback
@@ -149,10 +157,22 @@ class Intake:
             core.changed(ClusterEvent.POD_ASSIGNED, pod.node_name, pod.uid)
         if former is None or former.is_terminal:
             return
+        if is_rejection(former, pod):
+            self._rejected(pod)
         if gives_back(former, pod):
             core.changed(ClusterEvent.POD_REMOVED, pod.node_name, pod.uid, former_pod=former)
         if former.labels != pod.labels:
             core.changed(ClusterEvent.POD_LABELS, pod.node_name, pod.uid, former_pod=former)
+
+    def _rejected(self, pod: Pod) -> None:
+        """A kubelet refused a pod: its gang keeps off that node for a while."""
+        core, key = self._core, self._core.cluster.gang_of(pod)
+        if pod.scheduler_name not in core.runtimes:
+            return
+        note = f"node {pod.node_name} refused the pod: {pod.status_reason}"
+        core.reporter.event(pod_ref(pod), "Warning", "RejectedByNode", "Scheduling", note, pod.scheduler_name)
+        if key is not None:
+            core.access.shunned.setdefault(key, {})[pod.node_name] = core.clock() + SHUN_SECONDS
 
     def _pod_removed(self, happened: i.PodRemoved) -> None:
         core, now, uid = self._core, self._core.clock(), happened.uid
@@ -169,6 +189,8 @@ class Intake:
             core.changed(ClusterEvent.POD_REMOVED, node_name, pod.uid, former_pod=pod)
         self._victim_gone(uid, now)
         self._members_changed(gang, now)
+        if gang is not None and gang not in core.cluster.gangs:
+            self._forget_gang(gang)  # nobody else will say so of a gang that only its pods told of
 
     def _pending_pod_left(self, happened: i.PendingPodLeft) -> None:
         pod, flight = self._core.cluster.pods.get(happened.uid), self._core.flights.of(happened.uid)
@@ -212,10 +234,17 @@ class Intake:
         if core.cluster.groups.object(happened.key) is not None:
             self._members_changed(core.cluster.groups.root_of(happened.key), core.clock())
             self._regroup(core.cluster.groups.drop(happened.key))
-            core.reporter.forget_gang(happened.key)
             core.reporter.forget_workload(workload_key_of(happened.key))
-            self._rollback.forget(happened.key)
+            self._forget_gang(happened.key)
             self._members_changed(happened.key, core.clock())
+
+    def _forget_gang(self, key: GangKey) -> None:
+        core = self._core
+        core.reporter.forget_gang(key)
+        self._rollback.forget(key)
+        self._health.forget(key)
+        core.access.shunned.pop(key, None)
+        core.placements.pop(key, None)
 
     def _regroup(self, groups: list[GangKey]) -> None:
         """Put the pending pods of some groups where they belong now: their gang may be another one."""
@@ -282,6 +311,11 @@ class Intake:
         if happened.is_gone:
             return
         core.cluster.evicted.discard(happened.uid)
+        pod = core.cluster.pods.get(happened.uid)
+        gang = core.cluster.gang_of(pod) if pod is not None else None
+        if gang is not None:
+            self._health.eviction_failed(gang, now)
+            self._members_changed(gang, now)
         for key in core.preempting.failed(happened.uid):
             core.queue.fail(key, Status.error(f"an eviction failed: {happened.message}"), now, rests=True)
 

@@ -7,17 +7,27 @@ since the last yield, so that the engine can pause between them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from scheduler.topology.fabric import ROOT
+
+from .bounds import places
+from .gathering import Gathering
+from .quality import summary_of
+from .regions import kinds_of, required_level, room_at, segment_of
+
 if TYPE_CHECKING:
+    from scheduler.framework.effects import PlacementSummary
     from scheduler.framework.status import Reason
     from scheduler.model import Pod
-    from scheduler.state.snapshot import Bools, Snapshot
+    from scheduler.model.needs import Needs
+    from scheduler.state.snapshot import Bools, Ints, Snapshot
 
     from .candidates import Candidate
+    from .parts import Part
 
 Costs = Generator[int, None, bool]
 
@@ -52,6 +62,17 @@ class Placer:
         #: One for each shape, in the order of the pods.
         self.candidates = list(dict.fromkeys(candidates[pod.uid] for pod in pods))
         self.total_pods = len(self.pods)
+        #: How a gang is put together, for one that is placed in domains; None for all others (`in_parts`).
+        self.parts: Part | None = None
+        self.needs: Needs | None = None
+        #: A level that is not there: the gang cannot be placed before that is mended.
+        self.problem = ""
+        self.taken: Mapping[tuple[str, str], Bools] = {}
+        self.rate: Callable[[Ints], int] | None = None
+        #: Rows that members were refused on by their kubelets not long ago.
+        self.shunned: frozenset[int] = frozenset()
+        #: The path of the domain that the last `place_all` placed the gang in; empty for the whole cluster.
+        self.region = ""
         self._of = candidates
         self._nominations = nominations
         self._avoided = avoided
@@ -77,15 +98,68 @@ class Placer:
             yield max(1, candidate.sync())
 
     def place_all(self, needed: int, allowed: Bools | None = None, most: int | None = None) -> Costs:
-        """Place all pods (or `most`), or at least `needed`; in several orders if shapes differ.
+        """Place all pods (or `most`), or at least `needed`; gangs in the domains that they want, others one by one.
 
         False leaves nothing placed.
         """
-        spent = self.evaluations
-        for order in self._orders():
+        self.region = ""
+        if self.parts is None or self.needs is None:
+            return (yield from self.place_in_orders(self.pods, needed, allowed, most))
+        is_at_home = yield from self._place_nominated(needed, allowed)
+        if is_at_home:
+            return True
+        masks = [allowed]
+        if self._avoided or self.shunned:
+            masks = self._masks(allowed)
+        for mask in masks:
+            gathering = Gathering(self, self.parts, self.needs, self.taken, self.rate)
+            if (yield from gathering.place(mask, most)):
+                if gathering.region is not None and self.parts.fabric is not None:
+                    self.region = "/".join(self.parts.fabric.path(*gathering.region))
+                return True
+        return False
+
+    def _masks(self, allowed: Bools | None) -> list[Bools | None]:
+        """Return the rows to try: without those that members were refused on, then, if bindings failed there, with them."""
+        mask = np.ones(len(self.snapshot.all_rows), dtype=np.bool_) if allowed is None else allowed.copy()
+        mask[list(self.shunned)] = False
+        strict = mask.copy()
+        strict[[row for rows in self._avoided.values() for row in rows]] = False
+        return [strict, mask] if self._avoided else [mask]
+
+    def _place_nominated(self, needed: int, allowed: Bools | None) -> Costs:
+        """Place pods where room was made for them, if that is enough."""
+        if not self._nominations:
+            return False
+        for pod in self.pods:
+            row = self._nominations.get(pod.uid)
+            if row is None or (allowed is not None and not allowed[row]):
+                continue
+            candidate = self.candidate(pod)
+            yield max(1, candidate.sync())
+            if candidate.feasible[row]:
+                self.put(pod, row)
+        roles = self.needs.roles if self.needs is not None else {}
+        counts = Counter(roles.get(uid, "") for uid in self.placed)
+        if len(self.placed) >= needed and self.needs is not None and not self.needs.missing(counts):
+            return True
+        self.clear()
+        return False
+
+    def place_in_orders(
+        self, pods: Sequence[Pod], needed: int, allowed: Bools | None = None, most: int | None = None
+    ) -> Costs:
+        """Place pods one by one where they score best, at least `needed` of them; in several orders if shapes differ.
+
+        False leaves nothing placed of what was not before.
+        """
+        spent, before = self.evaluations, set(self.placed)
+        for order in self._orders(pods):
             if (yield from self._place_in_order(order, needed, allowed, most)):
                 return True
-            self.clear()
+            for pod, _ in reversed(list(self.placed.values())):
+                if pod.uid not in before:
+                    self.take(pod)
             if self.evaluations - spent > SEARCH_BUDGET:
                 self.gave_up = True
                 return False
@@ -148,6 +222,19 @@ class Placer:
         candidate.sync()
         return candidate.curable()
 
+    def regions(self) -> list[Bools | None]:
+        """Return the domains of which one has to hold the gang, those with most room first; just None if any rows will do."""
+        part = self.parts
+        if part is None or part.fabric is None or (level := required_level(part.fabric, part.constraint)) == ROOT:
+            return [None]
+        fabric, numbers = part.fabric, np.arange(part.fabric.count(level))
+        if len(part.home):
+            numbers = np.unique(fabric.of_rows[level][part.home])
+        wanted = list(Counter(map(self.candidate, part.all_pods())).items())
+        room = room_at(fabric, level, kinds_of(wanted, self.snapshot.nodes, None), segment_of(part))
+        order = numbers[np.argsort(-room[numbers], kind="stable")]
+        return [fabric.of_rows[level] == number for number in order.tolist()]
+
     def asks(self, pod: Pod) -> dict[str, int] | None:
         """Return what a pod counts against free resources; None if nobody counts."""
         return self.candidate(pod).asks
@@ -161,9 +248,9 @@ class Placer:
         return bool(candidate.feasible[row])
 
     def _place_in_order(self, order: Sequence[Pod], needed: int, allowed: Bools | None, most: int | None) -> Costs:
-        is_hopeless, is_halted = False, False
+        is_hopeless, is_halted, start = False, False, len(self.placed)
         for i, pod in enumerate(order):
-            if most is not None and len(self.placed) >= most:
+            if most is not None and len(self.placed) - start >= most:
                 break
             before = self.evaluations
             row = self.choose(pod, allowed)
@@ -171,13 +258,13 @@ class Placer:
                 self.put(pod, row)
             elif len(self.candidates) == 1 or not self._swap_in(pod, allowed):
                 if allowed is None and self.placed and not is_halted:
-                    is_halted, candidate = True, self.candidate(pod)
-                    self.halt = Halt(len(self.placed), candidate.reasons(), int(np.count_nonzero(candidate.feasible)))
-                is_hopeless = len(self.placed) + len(order) - i - 1 < needed
+                    is_halted = True
+                    self.halted(self.candidate(pod))
+                is_hopeless = len(self.placed) - start + len(order) - i - 1 < needed
             yield self.evaluations - before
             if is_hopeless:
                 return False
-        return len(self.placed) >= needed
+        return len(self.placed) - start >= needed
 
     def _swap_in(self, pod: Pod, allowed: Bools | None) -> bool:
         """Move one placed pod of another shape elsewhere to make room; at most one move, every pod tried once."""
@@ -200,18 +287,44 @@ class Placer:
             self.put(other, row)
         return False
 
-    def _orders(self) -> list[list[Pod]]:
+    def largest_first(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """Return shapes by size, the largest first."""
+        return sorted(candidates, key=lambda candidate: -self._size(candidate.pod))
+
+    def halted(self, candidate: Candidate) -> None:
+        """Note where an attempt came to a halt with some pods placed; what came farthest, and that the last time, counts."""
+        if self.placed and (self.halt is None or self.halt.placed <= len(self.placed)):
+            self.halt = Halt(len(self.placed), candidate.reasons(), int(np.count_nonzero(candidate.feasible)))
+
+    def summary(self) -> PlacementSummary | None:
+        """Return how near together the gang is with what is placed now; None for one that is not placed in domains."""
+        if self.parts is None or self.parts.fabric is None or not self.placed:
+            return None
+        rows = [row for _, row in self.placed.values()] + self.parts.home.tolist()
+        largest = self.largest_first(self.candidates)[0]
+        slots = places(largest.asks, self.snapshot.nodes, largest.curable(), is_empty=True)
+        return summary_of(self.parts.fabric, np.array(rows, dtype=np.int64), np.minimum(slots, len(rows)))
+
+    def domain_of(self, row: int) -> str:
+        """Return the path of the domain that a node of a gang is in, from the widest level to the one above nodes."""
+        fabric = self.parts.fabric if self.parts is not None else None
+        if fabric is None or len(fabric.levels) == 1:
+            return ""
+        level = len(fabric.levels) - 2
+        return "/".join(fabric.path(level, int(fabric.of_rows[level][row])))
+
+    def _orders(self, pods: Sequence[Pod]) -> list[list[Pod]]:
         """Return the orders to try: the shapes with the fewest places first, the largest first, and its reverse."""
-        if len(self.candidates) == 1:
-            return [self.pods]
-        turn = {candidate: i for i, candidate in enumerate(self.candidates)}
-        found = {candidate: int(np.count_nonzero(candidate.feasible)) for candidate in self.candidates}
-        size = {candidate: self._size(candidate.pod) for candidate in self.candidates}
-        scarce = sorted(self.candidates, key=lambda c: (found[c], -size[c], turn[c]))
-        large = sorted(self.candidates, key=lambda c: (-size[c], turn[c]))
-        members: dict[Candidate, list[Pod]] = {candidate: [] for candidate in self.candidates}
-        for pod in self.pods:
-            members[self.candidate(pod)].append(pod)
+        members: dict[Candidate, list[Pod]] = {}
+        for pod in pods:
+            members.setdefault(self.candidate(pod), []).append(pod)
+        if len(members) <= 1:
+            return [list(pods)]
+        turn = {candidate: i for i, candidate in enumerate(members)}
+        found = {candidate: int(np.count_nonzero(candidate.feasible)) for candidate in members}
+        size = {candidate: self._size(candidate.pod) for candidate in members}
+        scarce = sorted(members, key=lambda c: (found[c], -size[c], turn[c]))
+        large = sorted(members, key=lambda c: (-size[c], turn[c]))
         orders: list[list[Candidate]] = []
         for order in (scarce, large, large[::-1]):
             if order not in orders:

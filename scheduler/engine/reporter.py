@@ -6,15 +6,15 @@ at most twice a second; while nothing changes nothing is written.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from scheduler.framework.effects import EmitEvent, ObjectRef, PodRef, SetGangStatus, SetPodScheduled
 from scheduler.framework.status import Code, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-    from scheduler.framework.effects import Effect
+    from scheduler.framework.effects import Effect, PlacementSummary
     from scheduler.framework.workload import Workload
     from scheduler.model import Gang, GangKey, Node, Pod
     from scheduler.state.cluster import ClusterState
@@ -28,6 +28,12 @@ _LONGEST_MESSAGE = 1000
 #: Waits that somebody has to do something about, or may wonder about, and the type of their events.
 _EVENT_TYPES = {"MissingPodGroup": "Warning", "InvalidPodGroup": "Warning", "WaitingForMembers": "Normal"}
 _API_VERSIONS = {"ai-scheduler": "scheduling.ai-scheduler.io/v1alpha1", "coscheduling": "scheduling.x-k8s.io/v1alpha1"}
+#: Dialects whose objects have a status that is ours to write.
+_WRITTEN = ("ai-scheduler", "native", "native-composite")
+
+
+#: Status, reason and message.
+Condition: TypeAlias = tuple[str, str, str]
 
 
 class Reporter:
@@ -143,14 +149,19 @@ class Reporter:
             del self._gangs_due[key]
         return due
 
-    def gang_status(self, gang: Gang, phase: str, counts: dict[str, int], condition: tuple[str, str, str]) -> None:
-        """Write a group's status, unless it is what was written last; other projects' objects are never written."""
-        if gang.key.dialect != "ai-scheduler":
+    def gang_status(
+        self, gang: Gang, phase: str, counts: dict[str, int], scheduled: Condition, satisfied: Condition,
+        placement: PlacementSummary | None,
+    ) -> None:  # fmt: skip
+        """Write a group's status, unless it is what was written last; other projects' objects are never written.
+
+        The conditions are (status, reason, message); that of `satisfied` may be empty.
+        """
+        if gang.key.dialect not in _WRITTEN or not gang.uid:
             return
-        scheduled, reason, message = condition
         status = SetGangStatus(
             gang.key.namespace, gang.key.name, gang.uid, phase, gang.generation, tuple(sorted(counts.items())),
-            scheduled, reason, _cut(message),
+            *scheduled[:2], _cut(scheduled[2]), *satisfied[:2], _cut(satisfied[2]), placement, gang.key.dialect,
         )  # fmt: skip
         if self._gangs_written.get(gang.key) != status:
             self._gangs_written[gang.key] = status
@@ -174,7 +185,7 @@ class Reporter:
 
 def refs(workload: Workload, pods: list[Pod]) -> list[ObjectRef]:
     """Return where people look for events about a workload: its group, if there is one, and its first pod."""
-    group = [gang_ref(workload.gang)] if workload.gang else []
+    group = [gang_ref(workload.gang)] if workload.gang is not None and workload.gang.uid else []
     return group + [pod_ref(pod) for pod in pods[:1]]
 
 
@@ -188,9 +199,12 @@ def pod_ref(pod: Pod) -> ObjectRef:
     return ObjectRef("v1", "Pod", pod.namespace, pod.name, pod.uid)
 
 
-def gang_ref(gang: Gang) -> ObjectRef:
-    """Return what names a group in events."""
-    return ObjectRef(_API_VERSIONS[gang.key.dialect], "PodGroup", gang.key.namespace, gang.key.name, gang.uid)
+def gang_ref(gang: Gang, members: Sequence[Pod] = ()) -> ObjectRef:
+    """Return what names a group in events: the first of its members, if there is no object of it."""
+    if not gang.uid and members:
+        return pod_ref(members[0])
+    api_version = gang.api_version or _API_VERSIONS.get(gang.key.dialect, "")
+    return ObjectRef(api_version, gang.kind, gang.key.namespace, gang.key.name, gang.uid)
 
 
 def _cut(text: str) -> str:

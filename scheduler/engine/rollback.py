@@ -1,7 +1,7 @@
 """Rollback: sees to it that no gang is left half bound: completed in time, or its bound members are evicted.
 
 For the commit and the engine.  It concerns gangs that have not had their minimum on nodes yet; one that has and loses a
-member is not a failed start, and its members run on.
+member is not a failed start, and its members run on (`health`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.framework.effects import EvictPod
 
+from .gangs import is_bound, needs_with
 from .reporter import gang_ref, pod_key
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 REASON = "GangRolledBack"
 #: How long to wait, beyond the deadline, for bindings that are on their way, in seconds.
-_GRACE_SECONDS = 1.0
+GRACE_SECONDS = 1.0
 
 
 class Rollback:
@@ -42,16 +43,17 @@ class Rollback:
         if gang.was_complete:
             self._core.completed.add(gang.key)
 
-    def saw(self, gang: Gang, bound: int) -> None:
-        """Note how many members are on nodes: all is well, nobody is left, or the gang has its timeout to be completed.
+    def saw(self, gang: Gang, members: list[Pod]) -> None:
+        """Note which members are on nodes: all is well, nobody is left, or the gang has its timeout to be completed.
 
         It goes by the facts, not by what this process did: whoever bound some members, and whatever became of the others.
         """
-        if bound >= gang.min_member:
+        bound = [pod for pod in members if is_bound(pod)]
+        if not bound:
+            self._core.completed.discard(gang.key)
+        elif not needs_with(gang, bound, self._core.cluster).missing():
             self._core.completed.add(gang.key)
             self._core.partial.pop(gang.key, None)
-        elif not bound:
-            self._core.completed.discard(gang.key)
         else:
             self._watch(gang)
 
@@ -66,38 +68,39 @@ class Rollback:
         flights: list[Flight] = []
         for key in [key for key, deadline in core.partial.items() if deadline <= now]:
             gang, members = core.cluster.gangs.get(key), core.cluster.members(key)
-            bound = sum(is_bound(pod) for pod in members)
-            if gang is None or not bound or bound >= gang.min_member:
+            bound = [pod for pod in members if is_bound(pod)]
+            if gang is None or not bound or not needs_with(gang, bound, core.cluster).missing():
                 del core.partial[key]
-            elif sum(core.cluster.counts_as_placed(pod) for pod in members) >= gang.min_member:
-                core.partial[key] = now + _GRACE_SECONDS
+            elif is_on_its_way(core, gang, members):
+                core.partial[key] = now + GRACE_SECONDS
             else:
                 del core.partial[key]
-                flights += self._evict(gang, members)
+                message = f"gang {gang.key} could not be completed after a failed binding"
+                flights += evict_members(core, gang, members, REASON, message)
         return flights
 
     def _watch(self, gang: Gang) -> None:
         if gang.key not in self._core.completed:
             self._core.partial.setdefault(gang.key, self._core.clock() + gang.schedule_timeout_seconds)
 
-    def _evict(self, gang: Gang, members: list[Pod]) -> list[Flight]:
-        """Evict the members that are on nodes, or on their way there; return the flights that can still be stopped."""
-        core = self._core
-        message = f"gang {gang.key} could not be completed after a failed binding"
-        core.reporter.event(gang_ref(gang), "Warning", REASON, "Scheduling", message, "ai-scheduler")
-        flights: dict[int, Flight] = {}
-        for pod in members:
-            if pod.is_terminal or core.cluster.is_going(pod) or core.cluster.node_of(pod.uid) is None:
-                continue
-            flight = core.flights.of(pod.uid)
-            if flight is not None and not flight.is_binding:
-                flights[id(flight)] = flight
-            else:
-                core.cluster.evicted.add(pod.uid)
-                core.emit(EvictPod(pod_key(pod), REASON, message, pod.grace_period_seconds))
-        return list(flights.values())
+
+def is_on_its_way(core: Core, gang: Gang, members: list[Pod]) -> bool:
+    """Tell whether a gang has its minimum once all of its members that are assumed are bound."""
+    placed = [pod for pod in members if core.cluster.counts_as_placed(pod)]
+    return not needs_with(gang, placed, core.cluster).missing()
 
 
-def is_bound(pod: Pod) -> bool:
-    """Tell whether a member is on a node for the API server, or has finished well."""
-    return pod.phase == "Succeeded" or bool(pod.node_name and not pod.is_terminal and not pod.is_terminating)
+def evict_members(core: Core, gang: Gang, members: list[Pod], reason: str, message: str) -> list[Flight]:
+    """Evict the members that are on nodes, or on their way there; return the flights that can still be stopped."""
+    core.reporter.event(gang_ref(gang, members), "Warning", reason, "Scheduling", message, "ai-scheduler")
+    flights: dict[int, Flight] = {}
+    for pod in members:
+        if pod.is_terminal or core.cluster.is_going(pod) or core.cluster.node_of(pod.uid) is None:
+            continue
+        flight = core.flights.of(pod.uid)
+        if flight is not None and not flight.is_binding:
+            flights[id(flight)] = flight
+        else:
+            core.cluster.evicted.add(pod.uid)
+            core.emit(EvictPod(pod_key(pod), reason, message, pod.grace_period_seconds))
+    return list(flights.values())

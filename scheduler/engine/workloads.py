@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 from scheduler.framework.status import ClusterEvent, Code, Kind, Reason, Status
 from scheduler.framework.workload import Workload
-from scheduler.model.needs import Needs, minimum_of
+from scheduler.model.needs import Needs, minimum_of, without_minima
 from scheduler.state.groups import roles_of
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from scheduler.model import Gang, GangKey, Pod
     from scheduler.state.cluster import ClusterState
 
@@ -25,9 +27,10 @@ _GROUP_CURES = ClusterEvent.GANG_CHANGED | ClusterEvent.POD_CREATED | ClusterEve
 class Workloads:
     """Workloads by key; the pods in them are pending and in no flight."""
 
-    def __init__(self, cluster: ClusterState) -> None:
-        """Take the state that knows pods and groups."""
+    def __init__(self, cluster: ClusterState, completed: Collection[GangKey] = ()) -> None:
+        """Take the state that knows pods and groups, and the gangs that were complete."""
         self._cluster = cluster
+        self._completed = completed
         self._by_key: dict[str, Workload] = {}
         self._key_of_pod: dict[str, str] = {}
         #: Workload key to how often a pod came, or changed in a way that counts.
@@ -94,6 +97,7 @@ class Workloads:
             workload.is_repair = False
             return self._gate(first.uid)
         workload.gang = gang = self._cluster.gangs.get(gang_key)
+        workload.is_repair = False
         if gang is None:
             text = f"PodGroup {gang_key} ({gang_key.dialect}) does not exist"
             return Status.unresolvable(Reason("MissingPodGroup", text, _GROUP_CURES))
@@ -110,9 +114,11 @@ class Workloads:
         placed = Counter(role_of(pod) for pod in cluster.members(gang.key) if cluster.counts_as_placed(pod))
         roles = {pod.uid: role_of(pod) for pod in workload.pods.values()}
         ready = Counter(roles[uid] for uid in workload.pods if self._gate(uid) is None)
-        workload.needs = needs = Needs(gang, placed, {uid: role for uid, role in roles.items() if role})
+        named = {uid: role for uid, role in roles.items() if role}
+        workload.needs = needs = Needs(without_minima(gang) if gang.key in cluster.shrunk else gang, placed, named)
         minimum = minimum_of(gang)
         workload.needed = max(1, needs.missing())
+        workload.is_repair = bool(placed) and gang.key in self._completed and needs.missing() > 0
         if ready and not needs.missing(ready):
             return None
         gated = len(workload.pods) - sum(ready.values())

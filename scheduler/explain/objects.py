@@ -14,7 +14,6 @@ from scheduler.model import (
     claim_from_api,
     csi_driver_from_api,
     csi_node_from_api,
-    gang_from_api,
     namespace_from_api,
     node_from_api,
     owner_of_labels,
@@ -26,8 +25,9 @@ from scheduler.model import (
     storage_class_from_api,
     volume_attachment_from_api,
 )
-from scheduler.model.api import ApiBudget, ApiNode, ApiPod, ApiPodGroup, ApiPriorityClass
-from scheduler.model.dialects import GROUPS
+from scheduler.model.api import ApiBudget, ApiNode, ApiPod, ApiPriorityClass
+from scheduler.model.dialects import DIALECTS
+from scheduler.model.hypernode import HYPERNODE_GROUP, ApiHyperNode, hypernode_from_api
 from scheduler.model.owner_api import ApiNamespace, ApiReplicaSet, ApiService
 from scheduler.model.storage_api import (
     ApiClaim,
@@ -38,10 +38,12 @@ from scheduler.model.storage_api import (
     ApiStorageClass,
     ApiVolumeAttachment,
 )
+from scheduler.model.topology_api import TOPOLOGY_KINDS, ApiTopology, topology_from_api
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from scheduler.model.dialects import GroupSource
     from scheduler.state.cluster import ClusterState
     from scheduler.state.objects import Keyed
 
@@ -88,16 +90,20 @@ def _budget(cluster: ClusterState, api: ApiBudget) -> None:
     cluster.budgets[budget.namespace, budget.name] = budget
 
 
-def _gang(dialect: str) -> Callable[[ClusterState, ApiPodGroup], None]:
-    def put(cluster: ClusterState, api: ApiPodGroup) -> None:
-        gang = gang_from_api(api, dialect)
-        cluster.groups.put(gang)
+def _gangs(source: GroupSource) -> Kind:
+    def put(cluster: ClusterState, api: Any) -> None:
+        for gang in source.read(api):
+            cluster.groups.put(gang)
 
-    return put
+    return Kind(source.api_type, put)
 
 
 def _view(view_of: Callable[[Any], Keyed]) -> Callable[[ClusterState, Any], None]:
     return lambda cluster, api: _put(cluster, view_of(api))
+
+
+def _topology(dialect: str) -> Callable[[ClusterState, Any], None]:
+    return _view(lambda api: topology_from_api(api, dialect))
 
 
 def _put(cluster: ClusterState, thing: Keyed) -> None:
@@ -109,7 +115,7 @@ KINDS: dict[GroupKind, Kind] = {
     ("", "Pod"): Kind(ApiPod, _pod),
     ("scheduling.k8s.io", "PriorityClass"): Kind(ApiPriorityClass, _priority_class),
     ("policy", "PodDisruptionBudget"): Kind(ApiBudget, _budget),
-    **{(group, "PodGroup"): Kind(ApiPodGroup, _gang(dialect)) for dialect, group in GROUPS.items()},
+    **{(source.group, source.kind): _gangs(source) for dialect in DIALECTS for source in dialect.sources},
     ("", "Namespace"): Kind(ApiNamespace, _view(namespace_from_api)),
     ("", "Service"): Kind(ApiService, _view(lambda api: owner_of_labels(api, "Service"))),
     ("", "ReplicationController"): Kind(ApiService, _view(lambda api: owner_of_labels(api, "ReplicationController"))),
@@ -122,6 +128,8 @@ KINDS: dict[GroupKind, Kind] = {
     ("storage.k8s.io", "CSIDriver"): Kind(ApiCSIDriver, _view(csi_driver_from_api)),
     ("storage.k8s.io", "CSIStorageCapacity"): Kind(ApiStorageCapacity, _view(storage_capacity_from_api)),
     ("storage.k8s.io", "VolumeAttachment"): Kind(ApiVolumeAttachment, _view(volume_attachment_from_api)),
+    **{(kind.group, "Topology"): Kind(ApiTopology, _topology(kind.dialect)) for kind in TOPOLOGY_KINDS},
+    (HYPERNODE_GROUP, "HyperNode"): Kind(ApiHyperNode, _view(hypernode_from_api)),
 }
 #: Read by a plugin that is not built: they are known, and change nothing.
 WITHOUT_EFFECT: frozenset[GroupKind] = frozenset(

@@ -28,6 +28,7 @@ METHODS: dict[str, tuple[str, ...]] = {
     "score_all": ("state", "pod", "nodes"),
     "normalize": ("state", "pod", "scores"),
     "generate_domains": ("state", "workload", "nodes"),
+    "fabric_for": ("workload", "constraint"),
     "score_placement": ("state", "workload", "rows"),
     "reserve": ("state", "pod", "node_name"),
     "unreserve": ("state", "pod", "node_name"),

@@ -113,8 +113,23 @@ class SetPodScheduled(Effect):
 
 
 @dataclass(frozen=True, slots=True)
+class PlacementSummary:
+    """Where the members of a gang are, seen from the network."""
+
+    #: (level, name) of the domains that hold all members, from the widest to the tightest.
+    domains: tuple[tuple[str, str], ...] = ()
+    #: How many of the tightest domains they are in, and in how few they could be in an empty cluster.
+    leaf_domains: int = 0
+    leaf_minimum: int = 0
+    #: How near together they are, from 0.0 to 1.0.
+    quality: float = 0.0
+    #: The tightest level that all traffic among them stays within; empty if there is none.
+    bottleneck: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SetGangStatus(Effect):
-    """Write the status of a PodGroup of ours; other dialects' objects are never written."""
+    """Write the status of a PodGroup of ours or of Kubernetes itself; the objects of other projects are never written."""
 
     namespace: str
     name: str
@@ -128,6 +143,13 @@ class SetGangStatus(Effect):
     scheduled: str
     reason: str
     message: str
+    #: Condition "Satisfied": status, reason, message; the status is empty while the gang was never complete.
+    satisfied: str = ""
+    satisfied_reason: str = ""
+    satisfied_message: str = ""
+    placement: PlacementSummary | None = None
+    #: Whose object it is: ai-scheduler, native or native-composite.
+    dialect: str = "ai-scheduler"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
-    from scheduler.model import Budget, Pod
+    from scheduler.model import Budget, Pod, TopologyConstraint
     from scheduler.state.cluster import ClusterState
     from scheduler.state.snapshot import Bools, Nodes, Snapshot
+    from scheduler.topology.fabric import Fabric
 
     from .cycle_state import CycleState
     from .status import Status
@@ -56,6 +57,9 @@ class Trial(Protocol):
     def asks(self, pod: Pod) -> dict[str, int] | None:
         """Return what a pod counts against free resources, for bounds; None if no plugin counts."""
 
+    def regions(self) -> list[Bools | None]:
+        """Return the domains of which one has to hold the gang, those with most room first; just None if any rows will do."""
+
     def passes(self, pod: Pod, row: int) -> bool:
         """Tell whether a placed pod still passes every Filter on its row, as the snapshot is now."""
 
@@ -77,6 +81,9 @@ class Handle(Protocol):
     @property
     def gates(self) -> Mapping[str, bool]:
         """The feature gates that the configuration sets."""
+
+    def fabric(self, constraint: TopologyConstraint | None = None) -> Fabric:
+        """Return the tree of domains that a constraint speaks of, over the rows of the snapshot; without one, the usual one."""
 
     def now(self) -> float:
         """The time of the step, in seconds since the epoch."""

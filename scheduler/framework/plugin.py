@@ -15,7 +15,8 @@ synchronous and pure: no I/O, no clock, no randomness; the Handle gives what a p
 | Score | `score(state, pod, node)` or `score_all(state, pod, nodes)` | over feasible nodes | int; int64 array |
 | | `normalize(state, pod, scores)` | after Score | int64 array within 0 to 100 |
 | GenerateDomains | `generate_domains(state, workload, nodes)` | once per gang cycle | list of Domain |
-| ScorePlacement | `score_placement(state, workload, rows)` | for each complete placement | int within 0 to 100 |
+| | `fabric_for(workload, constraint)` | once per part of a gang and cycle | the Fabric that it is kept together in, or None |
+| ScorePlacement | `score_placement(state, workload, rows)` | for each of several domains that are equally good | int within 0 to 100 |
 | Reserve | `reserve(state, pod, node_name)` | after the pod was assumed | None, a rejection |
 | Unreserve | `unreserve(state, pod, node_name)` | on any later failure, all plugins, in reverse; idempotent | nothing |
 | Permit | `permit(state, pod, node_name)` | when the whole workload is reserved | None, Wait, a rejection |

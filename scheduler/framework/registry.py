@@ -41,7 +41,7 @@ POINTS: dict[str, tuple[str, ...]] = {
     "pre_bind": ("pre_bind",),
     "bind": ("bind",),
     "post_bind": ("post_bind",),
-    "placement_generate": ("generate_domains",),
+    "placement_generate": ("generate_domains", "fabric_for"),
     "placement_score": ("score_placement",),
     "pod_group_post_filter": ("post_filter_gang",),
 }

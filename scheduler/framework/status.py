@@ -42,6 +42,8 @@ class ClusterEvent(IntFlag):
     #: A node is gone: domains may be fewer.
     NODE_REMOVED = auto()
     NODE_FEATURES = auto()
+    #: A Topology or a HyperNode changed.
+    TOPOLOGY_CHANGED = auto()
     #: A workload stopped waiting at Permit.
     PERMIT_RESOLVED = auto()
     #: Time passed (flush).
@@ -57,7 +59,9 @@ class ClusterEvent(IntFlag):
         | ATTACHMENT_CHANGED
     )
     POD_ANY = POD_REMOVED | POD_ASSIGNED | POD_CREATED | POD_UPDATED | POD_LABELS
-    ANY = NODE_ANY | STORAGE_ANY | POD_ANY | NAMESPACE_CHANGED | GANG_CHANGED | PERMIT_RESOLVED | TIME
+    ANY = (
+        NODE_ANY | STORAGE_ANY | POD_ANY | NAMESPACE_CHANGED | GANG_CHANGED | PERMIT_RESOLVED | TIME | TOPOLOGY_CHANGED
+    )
 
 
 class Code(IntEnum):

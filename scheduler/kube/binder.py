@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from .inbox import Put
+    from .native_groups import GroupWriters
     from .volumes import VolumeWriter
     from .writer import GangWriter, PodWriter
 
@@ -63,7 +64,7 @@ class Binder:
     def __init__(
         self,
         pods: PodWriter,
-        gangs: GangWriter,
+        gangs: GangWriter | GroupWriters,
         volumes: VolumeWriter,
         recorder: Recorder,
         put: Put,

@@ -15,13 +15,15 @@ import structlog
 
 from scheduler.model import gang_key_of, pod_from_api
 from scheduler.model.api import ApiPod
+from scheduler.model.dialects import DIALECTS
 
 from .client import NOT_FOUND, ApiError, Client, RequestError, Sleep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from scheduler.framework.effects import BindPod, PodRef
+    from scheduler.model.dialects import Dialect
 
     from .views import PodViews
 
@@ -39,6 +41,7 @@ class Confirmations:
         self,
         client: Client,
         views: PodViews,
+        dialects: Sequence[Dialect] = DIALECTS,
         *,
         clock: Callable[[], float] = time.monotonic,
         sleep: Sleep = asyncio.sleep,
@@ -46,6 +49,7 @@ class Confirmations:
         """Keep the client and the views; `run` looks at what is due."""
         self._client = client
         self._views = views
+        self._dialects = dialects
         self._clock = clock
         self._sleep = sleep
         self._due: dict[PodRef, float] = {}
@@ -79,7 +83,7 @@ class Confirmations:
         self._due[ref] = self._clock() + PATIENCE_SECONDS
         try:
             found = await self._client.get(f"/api/v1/namespaces/{ref.namespace}/pods/{ref.name}")
-            pod = pod_from_api(msgspec.convert(found, ApiPod))
+            pod = pod_from_api(msgspec.convert(found, ApiPod), self._dialects)
         except ApiError as error:
             if error.status == NOT_FOUND:
                 self._is_gone(ref)

@@ -1,7 +1,7 @@
 """Feeds: which resources are reflected, and which inputs their changes become.
 
 For the process.  Pending pods and our own PodGroups are not here: they come through Kopf (`operator.py`).  Objects that are
-only read are in `object_feeds`.
+only read are in `object_feeds`, groups of other dialects in `group_feeds`.
 """
 
 from __future__ import annotations
@@ -13,33 +13,30 @@ import structlog
 from scheduler.engine.inputs import (
     BudgetChanged,
     BudgetRemoved,
-    GangChanged,
-    GangRemoved,
     NodeChanged,
     NodeRemoved,
     PriorityClassChanged,
     PriorityClassRemoved,
 )
 from scheduler.model import (
-    GangKey,
     budget_from_api,
-    gang_from_api,
     node_from_api,
     pod_from_api,
     priority_class_from_api,
 )
-from scheduler.model.api import ApiBudget, ApiNode, ApiPod, ApiPodGroup, ApiPriorityClass
-from scheduler.model.dialects import GROUPS
-from scheduler.model.dialects.coscheduling import GROUP_LABEL as COSCHEDULING_LABEL
-from scheduler.model.dialects.own import GROUP_LABEL
+from scheduler.model.api import ApiBudget, ApiNode, ApiPod, ApiPriorityClass
 
+from .group_feeds import group_feeds, topology_feeds
 from .object_feeds import object_feeds
 from .reflector import HasMetadata, Reflector, Resource, Timing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Sequence
+
+    from scheduler.model.dialects import Dialect
 
     from .client import Client
+    from .discovery import Discovery, Served
     from .inbox import Put
     from .views import PodViews
     from .wire import ObjectKey
@@ -47,8 +44,8 @@ if TYPE_CHECKING:
 log = structlog.stdlib.get_logger("feeds")
 
 PODS = "/api/v1/pods"
-COSCHEDULING_GROUPS = f"/apis/{GROUPS['coscheduling']}/v1alpha1/podgroups"
 ASSIGNED = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+#: Field selectors know no "or", so the phases of pods that have not ended are left out one by one.
 FINISHED = "spec.nodeName!=,status.phase!=Pending,status.phase!=Running,status.phase!=Unknown"
 
 T = TypeVar("T", bound=HasMetadata)
@@ -93,45 +90,75 @@ class _Make:
         self._on_refused = on_refused
 
     def __call__(
-        self, resource: Resource[T], changed: Callable[[T], None], removed: Callable[[ObjectKey, T | None], None]
+        self,
+        resource: Resource[T],
+        changed: Callable[[T], None],
+        removed: Callable[[ObjectKey, T | None], None],
+        served: Served | None = None,
     ) -> Reflector[T]:
-        return Reflector(self._client, resource, Feed(resource.name, changed, removed, self._on_refused), self._timing)
+        feed = Feed(resource.name, changed, removed, self._on_refused)
+        return Reflector(self._client, resource, feed, self._timing, served)
 
 
 def feeds(
     client: Client,
     put: Put,
     views: PodViews,
+    discovery: Discovery,
+    dialects: Sequence[Dialect],
+    scheduler_names: Collection[str],
+    *,
     timing: Timing | None = None,
     on_refused: Callable[[str], None] = lambda _: None,
 ) -> list[Reflector[Any]]:
-    """Return a reflector for each resource that is read besides pending pods and our PodGroups, not yet running."""
+    """Return a reflector for each resource that is read besides pending pods and our PodGroups, not yet running.
+
+    `discovery` must run beside them.
+    """
     make = _Make(client, timing, on_refused)
-    return [*_pods(make, views), *_others(make, put), *object_feeds(make, put)]
+    return [
+        *_pods(make, views, dialects, scheduler_names),
+        *_others(make, put),
+        *object_feeds(make, put),
+        *group_feeds(make, put, discovery, dialects),
+        *topology_feeds(make, put, discovery),
+    ]
 
 
-def _pods(make: _Make, views: PodViews) -> list[Reflector[Any]]:
-    """Return the assigned pods of everybody, and the ended members of gangs in each dialect."""
-    labels = {"ai-scheduler": GROUP_LABEL, "coscheduling": COSCHEDULING_LABEL}
+def _pods(
+    make: _Make, views: PodViews, dialects: Sequence[Dialect], scheduler_names: Collection[str]
+) -> list[Reflector[Any]]:
+    """Return the assigned pods of everybody, and the ended members of our gangs.
+
+    What makes a pod a member is in labels, annotations and fields, which no selector can tell: of our ended pods all are read.
+    """
+
+    def ended(api: ApiPod) -> None:
+        pod = pod_from_api(api, dialects)
+        if pod.membership is not None:
+            views.finished_changed(pod)
+
     return [
         make(
             Resource("assigned pods", PODS, ApiPod, ASSIGNED),
-            lambda api: views.assigned_changed(pod_from_api(api)),
+            lambda api: views.assigned_changed(pod_from_api(api, dialects)),
             lambda key, _: views.assigned_left(key.uid),
         ),
         *(
             make(
-                Resource(f"finished members ({dialect})", PODS, ApiPod, FINISHED, label, is_optional=True),
-                lambda api: views.finished_changed(pod_from_api(api)),
+                Resource(
+                    f"finished pods ({name})", PODS, ApiPod, f"spec.schedulerName={name},{FINISHED}", is_optional=True
+                ),
+                ended,
                 lambda key, _: views.finished_left(key.uid),
             )
-            for dialect, label in labels.items()
+            for name in scheduler_names
         ),
     ]
 
 
 def _others(make: _Make, put: Put) -> list[Reflector[Any]]:
-    """Return nodes, priority classes, budgets and Coscheduling's groups."""
+    """Return nodes, priority classes and budgets."""
     return [
         make(
             Resource("nodes", "/api/v1/nodes", ApiNode),
@@ -147,10 +174,5 @@ def _others(make: _Make, put: Put) -> list[Reflector[Any]]:
             Resource("disruption budgets", "/apis/policy/v1/poddisruptionbudgets", ApiBudget, is_optional=True),
             lambda api: put(BudgetChanged(budget_from_api(api))),
             lambda key, _: put(BudgetRemoved(key.namespace, key.name)),
-        ),
-        make(
-            Resource("pod groups (coscheduling)", COSCHEDULING_GROUPS, ApiPodGroup, is_optional=True),
-            lambda api: put(GangChanged(gang_from_api(api, "coscheduling"))),
-            lambda key, _: put(GangRemoved(GangKey("coscheduling", key.namespace, key.name))),
         ),
     ]

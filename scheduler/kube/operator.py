@@ -18,11 +18,15 @@ import kopf
 import msgspec
 import structlog
 
+from scheduler.model.dialects import DIALECTS
+
 from .client import Client, RequestError, Sleep, UnreachableError, backoff_seconds
 from .pending import GROUP, PLURAL, VERSION, OnGroup, OnRefused, PendingView, pending_selector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from scheduler.model.dialects import Dialect
 
     from .auth import Login
     from .inbox import Put
@@ -82,6 +86,7 @@ class Operator:
         views: PodViews,
         scheduler_names: Collection[str],
         *,
+        dialects: Sequence[Dialect] = DIALECTS,
         on_refused: OnRefused = lambda *_: None,
         on_group: OnGroup = lambda _: None,
         on_spawned: Callable[[], None] = lambda: None,
@@ -94,7 +99,14 @@ class Operator:
         self._on_spawned = on_spawned
         self._sleep = sleep
         self._view = PendingView(
-            client, put, views, scheduler_names, on_refused=on_refused, on_group=on_group, sleep=sleep
+            client,
+            put,
+            views,
+            scheduler_names,
+            dialects=dialects,
+            on_refused=on_refused,
+            on_group=on_group,
+            sleep=sleep,
         )
         #: Set once everything that was there at the start has come.
         self.synced = self._view.synced

@@ -6,7 +6,7 @@ For the operator, which feeds it, and the reconciler, which compares it with the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,6 +15,7 @@ import structlog
 from scheduler.engine.inputs import GangChanged, GangRemoved
 from scheduler.model import GangKey, gang_from_api, pod_from_api
 from scheduler.model.api import ApiPod, ApiPodGroup
+from scheduler.model.dialects import DIALECTS, Dialect
 from scheduler.model.dialects import GROUPS as API_GROUPS
 
 from .reconcile import SECONDS_PER_OBJECT, Reconciler, View
@@ -61,6 +62,7 @@ class PendingView:
         views: PodViews,
         scheduler_names: Collection[str],
         *,
+        dialects: Sequence[Dialect] = DIALECTS,
         on_refused: OnRefused,
         on_group: OnGroup = lambda _: None,
         sleep: Sleep,
@@ -69,6 +71,7 @@ class PendingView:
         self._put = put
         self._views = views
         self._names = frozenset(scheduler_names)
+        self._dialects = dialects
         self._on_refused = on_refused
         self._on_group = on_group
         self._sleep = sleep
@@ -142,7 +145,7 @@ class PendingView:
         """Hand a pending pod of ours over, if it makes sense."""
         meta = obj["metadata"]
         try:
-            self._views.pending_changed(pod_from_api(msgspec.convert(obj, ApiPod)))
+            self._views.pending_changed(pod_from_api(msgspec.convert(obj, ApiPod), self._dialects))
         except ValueError as error:  # wrong types and impossible quantities
             self._on_refused(meta["namespace"], meta["name"], meta["uid"], str(error))
 

@@ -8,6 +8,7 @@ disappeared in the gap is reported as removed, what stayed the same is not repor
 | the stream ends or is cut, silence | watch again from the last version, after a backoff if it brought nothing |
 | 410, an ERROR event, a version that is refused (etcd was restored) | list again and compare |
 | 404 (no such API or CRD) | one log line; the resource counts as empty, after a minute if it had been there; tried again |
+| discovery says that the API is not served | the same, and nothing is tried until it says that it is |
 | 403 | the same for an optional resource; a required one stays unsynced until it is allowed |
 | 429 | wait as long as the server says |
 | an object that cannot be used | reported to the sink with its name, and skipped |
@@ -48,8 +49,12 @@ if TYPE_CHECKING:
 
     from scheduler.model.api import ObjectMeta
 
+    from .discovery import Served
+
 log = structlog.stdlib.get_logger("reflector")
 
+#: Reason of an error that discovery foretells.
+NOT_SERVED = "NotServed"
 #: Decoding and delivering pauses this often, so that the Lease and bindings are not kept waiting.
 PAUSE_EVERY_SECONDS = 0.005
 
@@ -71,6 +76,7 @@ class Resource(Generic[T]):
     """What is listed and watched, and as which type it is decoded."""
 
     name: str
+    #: Empty where discovery finds it.
     path: str
     type: type[T]
     field_selector: str = ""
@@ -125,9 +131,18 @@ class _RelistError(Exception):
 class Reflector(Generic[T]):
     """Keeps a sink in step with one resource, for ever."""
 
-    def __init__(self, client: Client, resource: Resource[T], sink: Sink[T], timing: Timing | None = None) -> None:
-        """Prepare; `run` starts it."""
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource[T],
+        sink: Sink[T],
+        timing: Timing | None = None,
+        served: Served | None = None,
+    ) -> None:
+        """Prepare; `run` starts it.  With `served`, discovery tells the path of an optional API, and whether there is one."""
         self.resource = resource
+        self._served = served
+        self._path = resource.path
         self._timing = timing or Timing()
         self._clock = self._timing.clock
         #: Set once the first list is complete, or the resource is known to be absent; never cleared.
@@ -160,6 +175,7 @@ class Reflector(Generic[T]):
             self.turned_at = self._clock()
             try:
                 if not self._version:
+                    await self._find()
                     await self._list()
                 await self._watch()
             except _RelistError as error:
@@ -170,12 +186,32 @@ class Reflector(Generic[T]):
             except (UnreachableError, SilenceError, aiohttp.ClientError, msgspec.MsgspecError, OSError) as error:
                 await self._failed(str(error) or repr(error))
 
+    async def _find(self) -> None:
+        """Take the path from discovery, without a request for an API that is not served."""
+        if self._served is None:
+            return
+        while not self._served.is_known:
+            await self._turn()
+        path = self._served.path()
+        if path is None:
+            raise ApiError(NOT_FOUND, NOT_SERVED, f"the API server does not serve {self.resource.name}")
+        self._path = path
+
+    async def _turn(self) -> None:
+        """Wait until it makes sense to look for an absent API again."""
+        self.turned_at = self._clock()
+        if self._served is None:
+            await self._timing.sleep(self._timing.absent)
+        else:
+            await self._served.turn()
+            self.turned_at = self._clock()
+
     async def _list(self) -> None:
         """Fetch all pages, deliver what is new, and report as removed what is not there any more."""
         present: set[tuple[str, str]] = set()
         params = {**self.resource.params, "limit": str(PAGE_SIZE)}
         while True:
-            body = await self._client.get_bytes(self.resource.path, params, attempts=1)
+            body = await self._client.get_bytes(self._path, params, attempts=1)
             page = decode_page(body, self.resource.type)
             self._heard()
             for key, problem in page.refused:
@@ -206,7 +242,7 @@ class Reflector(Generic[T]):
             "resourceVersion": self._version,
             "timeoutSeconds": str(random.randint(*self._timing.watch)),  # noqa: S311 - no secret
         }
-        async with self._client.stream(self.resource.path, params, self._timing.silence) as content:
+        async with self._client.stream(self._path, params, self._timing.silence) as content:
             async for lines in read_lines(content, self._timing.silence):
                 for line in lines:
                     self._event(line)
@@ -265,22 +301,23 @@ class Reflector(Generic[T]):
             if self.lists and self._clock() - self._missing_since < self._timing.absent_after:
                 await self._failed(str(error))
             else:
-                await self._is_missing(error)
+                self._is_missing(str(error), is_news=self.lists > 0 or error.reason != NOT_SERVED)
+                await self._turn()
         else:
             await self._failed(str(error), error.retry_after)
 
-    async def _is_missing(self, error: ApiError) -> None:
-        """Treat the resource as empty, say so once, and look again later."""
+    def _is_missing(self, problem: str, *, is_news: bool) -> None:
+        """Treat the resource as empty, and say so once; what is absent from the start, discovery says of all at once."""
         if not self.is_absent:
             self.is_absent = True
-            log.info("resource_absent", resource=self.resource.name, reason=str(error))
+            if is_news:
+                log.info("resource_absent", resource=self.resource.name, reason=problem)
         self._version = ""
         for name in list(self._known):
             self._sink.removed(self._known.pop(name), None)
-        self.problem = str(error)
+        self.problem = problem
         if self.resource.is_optional:
             self.synced.set()
-        await self._timing.sleep(self._timing.absent)
 
     async def _failed(self, problem: str, retry_after: float | None = None) -> None:
         """Remember and log the first of a row of failures, then back off."""

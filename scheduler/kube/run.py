@@ -25,11 +25,14 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from scheduler.model.dialects import dialects_of
+
 from .auth import Connection, Login, load_connection
 from .binder import Binder
 from .client import Client
 from .complaints import Complaints
 from .confirm import Confirmations
+from .discovery import Discovery
 from .events import EventRecorder
 from .feeds import feeds
 from .health import HealthServer
@@ -37,6 +40,7 @@ from .inbox import Inbox
 from .lease import LeaderElection, LeaseLostError, LeaseTerms, new_identity
 from .loop import EngineLoop
 from .metrics import Metrics
+from .native_groups import GroupWriters, NativeGroup, NativeGroupWriter, native_groups
 from .observing import Observer
 from .operator import Operator
 from .standby import Standby
@@ -49,6 +53,7 @@ if TYPE_CHECKING:
     from scheduler.engine.decision import Decision
     from scheduler.engine.engine import Engine
     from scheduler.engine.inputs import Input
+    from scheduler.framework.effects import SetGangStatus
 
 log = structlog.stdlib.get_logger("process")
 
@@ -114,10 +119,12 @@ class Process:
         self._recorder = EventRecorder(
             client, may_write=self.may_write, on_dropped=lambda: self._count("ai_scheduler_events_dropped_total")
         )
-        self._confirmations = Confirmations(client, self._views)
+        names = [profile.scheduler_name for profile in configuration.profiles]
+        dialects = dialects_of(configuration.group_kinds)
+        self._confirmations = Confirmations(client, self._views, dialects)
         self._binder = Binder(
             PodWriter(client, asyncio.sleep, self.may_write, self._pod_of),
-            GangWriter(client),
+            GroupWriters(GangWriter(client), NativeGroupWriter(client, self._native_groups_of)),
             VolumeWriter(client),
             self._recorder,
             self._inbox.put,
@@ -126,13 +133,17 @@ class Process:
             on_done=self.metrics.written,
         )
         self._complaints = Complaints(self._binder.carry_out, self.may_write)
-        self._feeds = feeds(client, self._inbox.put, self._views, on_refused=self._count_refused)
+        self._discovery = Discovery(client)
+        self._feeds = feeds(
+            client, self._inbox.put, self._views, self._discovery, dialects, names, on_refused=self._count_refused
+        )
         self._operator = Operator(
             login,
             client,
             self._inbox.put,
             self._views,
-            [profile.scheduler_name for profile in configuration.profiles],
+            names,
+            dialects=dialects,
             on_refused=self._complaints.take,
             on_group=self._binder.group_seen,
             on_spawned=self._take_signals,
@@ -245,7 +256,7 @@ class Process:
                     await reflector.synced.wait()
         self._synced.set()
         self._inbox.wake()
-        counts = {reflector.resource.name: len(reflector) for reflector in self._feeds}
+        counts = {reflector.resource.name: len(reflector) for reflector in self._feeds if not reflector.is_absent}
         seconds = round(time.monotonic() - began, 3)
         log.info("views_synced", seconds=seconds, pending=len(self._views.pending), **counts)
         await asyncio.Event().wait()
@@ -276,6 +287,7 @@ class Process:
         """Return what runs beside the loop; none of it ends by itself."""
         return [
             *((f"reflector of {reflector.resource.name}", reflector.run()) for reflector in self._feeds),
+            ("discovery", self._discovery.run()),
             ("operator", self._operator.run()),
             ("events", self._recorder.run()),
             ("confirmations", self._confirmations.run()),
@@ -309,6 +321,10 @@ class Process:
 
     def _pod_of(self, uid: str) -> Any:
         return self.engine.state.pods.get(uid) if self.engine is not None else None
+
+    def _native_groups_of(self, effect: SetGangStatus) -> list[NativeGroup] | None:
+        names = {profile.scheduler_name for profile in self._configuration.profiles}
+        return native_groups(self.engine.state, names, effect) if self.engine is not None else None
 
     # ---- health and metrics ----
 

@@ -97,7 +97,9 @@ class PodViews:
         self._put(PodChanged(pod))
 
     def finished_left(self, uid: str) -> None:
-        """Take that an ended member is gone."""
+        """Take that an ended member is gone; ended pods of no gang were never taken."""
+        if uid not in self.finished:
+            return
         self.finished.discard(uid)
         if uid not in self.assigned:
             self._removed(uid)

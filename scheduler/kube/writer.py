@@ -5,12 +5,15 @@ For the binder, which decides when and in which order.  Status patches that woul
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from scheduler.engine.inputs import BindingFailed, BindingSucceeded, EvictionFailed, Input
 from scheduler.model.dialects import GROUPS
+from scheduler.model.dialects.own import NAME as OWN_DIALECT
+from scheduler.model.gang import SATISFIED
 
 from .client import (
     CONFLICT,
@@ -27,7 +30,15 @@ from .client import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from scheduler.framework.effects import BindPod, EvictPod, NominatePod, PodRef, SetGangStatus, SetPodScheduled
+    from scheduler.framework.effects import (
+        BindPod,
+        EvictPod,
+        NominatePod,
+        PlacementSummary,
+        PodRef,
+        SetGangStatus,
+        SetPodScheduled,
+    )
     from scheduler.model.api import Condition
 
 #: How often a binding is tried while the server refuses it for now; about two minutes with the waits between.
@@ -247,25 +258,26 @@ class GangWriter:
 
         The first time the object is read, so that a restart writes nothing and transition times survive.
         """
-        path = f"/apis/{GROUPS['ai-scheduler']}/v1alpha1/namespaces/{effect.namespace}/podgroups/{effect.name}"
-        new = (effect.phase, effect.observed_generation, effect.counts, effect.scheduled, effect.reason, effect.message)
+        if effect.dialect != OWN_DIALECT:
+            return False
+        path = f"/apis/{GROUPS[OWN_DIALECT]}/v1alpha1/namespaces/{effect.namespace}/podgroups/{effect.name}"
         known = self._written.get(effect.uid)
-        if known is not None and known[0] == new:
+        if known is not None and known[0] == effect:
             return False
         found: dict[str, Any] = {}
         if known is None:
             found = await self._client.get(path)
-            known = _remembered(found)
-        since = known[2] if known[1] == effect.scheduled and known[2] else self._now()
-        status = _gang_status(effect, since)
-        if known[3:] != (status,):
-            found = await self._client.patch(f"{path}/status", {"metadata": {"uid": effect.uid}, "status": status})
-        self._written.put(effect.uid, (new, effect.scheduled, since, status))
+            known = None, found.get("status") or {}
+        status = _gang_status(effect, _since(known[1], self._now()))
+        if known[1] != status:
+            body = status | {name: None for name in ("placement",) if name in known[1] and name not in status}
+            found = await self._client.patch(f"{path}/status", {"metadata": {"uid": effect.uid}, "status": body})
+        self._written.put(effect.uid, (effect, status))
         if found:
             before = self._said.get(effect.uid)
             repairs = before[3] if before is not None and before[2] == effect else 0
             self._said.put(effect.uid, (_essence(found), _version(found), effect, repairs))
-        return known[3:] != (status,)
+        return bool(known[1] != status)
 
     def seen(self, group: Mapping[str, Any]) -> SetGangStatus | None:
         """Take a group as it came in; return the effect to carry out again if somebody overwrote what we wrote last.
@@ -294,29 +306,44 @@ def _version(obj: Mapping[str, Any]) -> int:
     return int(text) if text.isascii() and text.isdigit() else 0
 
 
-def _remembered(group: dict[str, Any]) -> tuple[Any, ...]:
-    """Return what is on the object in the form that is remembered: (-, condition's status, since, whole status)."""
-    status = group.get("status") or {}
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == "Scheduled":
-            return None, condition.get("status"), condition.get("lastTransitionTime"), status
-    return None, "", "", status
+def _since(status: Mapping[str, Any], now: str) -> Callable[[str, str], str]:
+    """Return what tells since when a condition has its status, from the status as it was: for what is new, `now`."""
+    times = {
+        (condition.get("type"), condition.get("status")): condition.get("lastTransitionTime")
+        for condition in status.get("conditions") or ()
+    }
+    return lambda kind, value: times.get((kind, value)) or now
 
 
-def _gang_status(effect: SetGangStatus, since: str) -> dict[str, Any]:
+def _gang_status(effect: SetGangStatus, since: Callable[[str, str], str]) -> dict[str, Any]:
+    """Return the status of a PodGroup of ours."""
+    said = [("Scheduled", effect.scheduled, effect.reason or effect.phase, effect.message)]
+    if effect.satisfied:
+        said.append((SATISFIED, effect.satisfied, effect.satisfied_reason, effect.satisfied_message))
+    conditions = [
+        {
+            "type": kind,
+            "status": value,
+            "reason": reason,
+            "message": message,
+            "observedGeneration": effect.observed_generation,
+            "lastTransitionTime": since(kind, value),
+        }
+        for kind, value, reason, message in said
+    ]
+    placement = {"placement": _placement(effect.placement)} if effect.placement is not None else {}
+    return {"phase": effect.phase, "counts": dict(effect.counts), **placement, "conditions": conditions}
+
+
+def _placement(summary: PlacementSummary) -> dict[str, Any]:
+    """Return where the members are; fractions are texts, as the API takes no floats.  Only all of the best is 1.00."""
+    hundredths = min(100, max(0, math.floor(summary.quality * 100 + 1e-9)))
     return {
-        "phase": effect.phase,
-        "counts": dict(effect.counts),
-        "conditions": [
-            {
-                "type": "Scheduled",
-                "status": effect.scheduled,
-                "reason": effect.reason or effect.phase,
-                "message": effect.message,
-                "observedGeneration": effect.observed_generation,
-                "lastTransitionTime": since,
-            }
-        ],
+        "domains": [{"level": level, "name": name} for level, name in summary.domains],
+        "leafDomains": summary.leaf_domains,
+        "leafDomainsMinimum": summary.leaf_minimum,
+        "quality": f"{hundredths // 100}.{hundredths % 100:02}",
+        "bottleneckLevel": summary.bottleneck,
     }
 
 

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from .podgroup_api import Role, TopologyWish, WhenIncomplete  # noqa: TC001 - msgspec reads them
 from .volume_api import ApiStruct, Volume
 
 Quantity: TypeAlias = str | int | float
@@ -324,12 +325,17 @@ class ApiBudget(ApiStruct, frozen=True):
 
 
 class PodGroupSpec(ApiStruct, frozen=True):
-    """The spec of a PodGroup, ours and Coscheduling's alike."""
+    """The spec of a PodGroup, ours and Coscheduling's alike; roles and what follows are ours alone."""
 
     min_member: int = 1
     schedule_timeout_seconds: int | None = None
     priority_class_name: str = ""
     min_resources: ResourceList | None = None
+    roles: list[Role] | None = None
+    min_roles: int | None = None
+    topology: TopologyWish | None = None
+    when_incomplete: WhenIncomplete | None = None
+    disruption_mode: str = ""
 
 
 class PodGroupStatus(ApiStruct, frozen=True):

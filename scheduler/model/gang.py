@@ -24,8 +24,12 @@ DEFAULT_GRACE_SECONDS = 60
 
 #: Phases of a gang whose minimum is, or was, on nodes.
 COMPLETE_PHASES = ("Scheduled", "Running", "Finished", "Failed")
-#: Reason of the condition Scheduled of a gang that was complete and has lost members since.
+#: The condition that says whether a gang that was complete still has its minimum.
+SATISFIED = "Satisfied"
+#: Reason of the conditions Scheduled and Satisfied of a gang that was complete and has lost members since.
 BELOW_MINIMUM = "BelowMinimum"
+#: What may happen when a gang that was complete stays below its minimum, the default first.
+INCOMPLETE_POLICIES = ("Replace", "Shrink", "Evict")
 
 
 class GangKey(NamedTuple):

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -79,6 +81,12 @@ class Needs:
     def _count(self, subgroup: Subgroup, counts: Mapping[str, int]) -> int:
         below = sum(self._count(child, counts) for child in self._children.get(subgroup.name, ()))
         return below + counts.get(subgroup.name, 0)
+
+
+def without_minima(gang: Gang) -> Gang:
+    """Return a gang that needs no more members than it has: every further one is placed by itself."""
+    subgroups = tuple(structs.replace(s, min_member=0, min_subgroups=None) for s in gang.subgroups)
+    return structs.replace(gang, min_member=0, min_subgroups=None, subgroups=subgroups)
 
 
 def minimum_of(gang: Gang) -> int:

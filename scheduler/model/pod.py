@@ -53,6 +53,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     node_name: str = ""
     nominated_node_name: str = ""
     phase: str = "Pending"
+    #: Why it is in its phase, as one word: of a failed pod, what the kubelet refused it for.
+    status_reason: str = ""
     priority: int = 0
     priority_class_name: str = ""
     preemption_policy: str = "PreemptLowerPriority"
@@ -139,6 +141,7 @@ def pod_from_api(api: ApiPod, dialects: Sequence[Dialect] = DIALECTS) -> Pod:
         node_name=spec.node_name,
         nominated_node_name=status.nominated_node_name,
         phase=status.phase,
+        status_reason=status.reason,
         priority=priority,
         priority_class_name=spec.priority_class_name,
         preemption_policy=preemption_policy,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .default_binder import DefaultBinder
+from .fabric_topology import FabricTopology
 from .gang import Gang
 from .gpu_isolation import GPUIsolation
 from .image_locality import ImageLocality
@@ -38,7 +39,7 @@ BUILT_IN: dict[str, type[Plugin]] = {
     for cls in (
         SchedulingGates, PrioritySort, NodeName, NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts,
         NodeResourcesFit, VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone, PodTopologySpread,
-        InterPodAffinity, NodeResourcesBalancedAllocation, ImageLocality, GPUIsolation, NVLinkTopology, Gang,
+        InterPodAffinity, NodeResourcesBalancedAllocation, ImageLocality, GPUIsolation, NVLinkTopology, FabricTopology, Gang,
         DefaultPreemption, GangPreemption, DefaultBinder, NodeDeclaredFeatures,
     )
 }  # fmt: skip
@@ -78,6 +79,7 @@ _AI_SCHEDULER: dict[str, int] = {
     "NodeResourcesFit": 3,
     "GPUIsolation": 5,
     "NVLinkTopology": 5,
+    "FabricTopology": 0,
     "DefaultPreemption": 0,
     "GangPreemption": 0,
     "DefaultBinder": 0,

@@ -22,10 +22,13 @@ NAME = "Gang"
 
 
 def members_placed(pod: Pod, cluster: ClusterState) -> tuple[int, int]:
-    """Return how many members of a pod's gang are on nodes, assumed ones included, and how many have to be."""
+    """Return how many members of a pod's gang are on nodes, assumed ones included, and how many have to be.
+
+    Of a gang that goes on below its minimum each member counts for itself.
+    """
     key = cluster.gang_of(pod)
     gang = cluster.gangs.get(key) if key is not None else None
-    if key is None or gang is None:
+    if key is None or gang is None or key in cluster.shrunk:
         return 1, 1
     role_of = cluster.groups.role_of
     placed = Counter(role_of(member) for member in cluster.members(key) if cluster.counts_as_placed(member))

@@ -1,4 +1,4 @@
-"""PrioritySort orders the queue: higher priority first, then whoever has waited longer.
+"""PrioritySort orders the queue: higher priority first, then gangs that lost members, then whoever has waited longer.
 
 At QueueSort, for workloads; ties end at the key, so that the order is the same every time.
 """
@@ -16,10 +16,10 @@ NAME = "PrioritySort"
 
 
 class PrioritySort(Plugin):
-    """Sort by priority, then age."""
+    """Sort by priority, then need of repair, then age."""
 
     NAME: ClassVar[str] = NAME
 
-    def sort_key(self, workload: Workload) -> tuple[int, float, str]:
+    def sort_key(self, workload: Workload) -> tuple[int, bool, float, str]:
         """Return the place in the queue; the lowest goes first."""
-        return -workload.priority, workload.since, workload.key
+        return -workload.priority, not workload.is_repair, workload.since, workload.key

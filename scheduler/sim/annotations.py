@@ -16,6 +16,8 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from scheduler.model.dialects.own import GROUP_LABEL
+from scheduler.model.dialects.owner_objects import MIN_MEMBER_ANNOTATION
+from scheduler.model.dialects.owners import GANG_LABEL
 from scheduler.model.gang import PREFIX
 from scheduler.topology import GPUS_ANNOTATION, NODE_TOPOLOGY_ANNOTATION
 
@@ -33,9 +35,9 @@ CHECKPOINT_GRACE_SECONDS = f"{PREFIX}/checkpoint-grace-seconds"
 _SECONDS = (RUN_SECONDS, SUBMIT_SECONDS, CHECKPOINT_GRACE_SECONDS)
 _HIGHEST_EXIT_CODE = 255
 #: All keys with our prefix that mean something, to the simulation or in a cluster.
-_LABELS = (GROUP_LABEL, *(f"{PREFIX}/{name}" for name in ("role", "rank", "queue")))
+_LABELS = (GROUP_LABEL, GANG_LABEL, *(f"{PREFIX}/{name}" for name in ("role", "rank", "queue")))
 _ANNOTATIONS = (
-    *_SECONDS, EXIT_CODE, FAIL_COUNT, GPUS_ANNOTATION, NODE_TOPOLOGY_ANNOTATION,
+    *_SECONDS, EXIT_CODE, FAIL_COUNT, MIN_MEMBER_ANNOTATION, GPUS_ANNOTATION, NODE_TOPOLOGY_ANNOTATION,
     *(f"{PREFIX}/{name}" for name in ("domain", "placement", "expected-run-seconds", "last-checkpoint", "restartable")),
 )  # fmt: skip
 _OUR_WORD = "ai-scheduler"

@@ -37,13 +37,15 @@ from scheduler.framework.effects import (
 )
 from scheduler.model import Gang, GangKey, Node, Pod, PriorityClass, pod_from_api
 from scheduler.model.api import Condition
-from scheduler.model.dialects import GROUPS
+from scheduler.model.dialects import membership_of
+from scheduler.model.dialects.own import NAME as OWN_NAME
 from scheduler.model.storage_api import ApiClaim
 
 from .budgets import Budgets
 from .clock import Agenda, VirtualClock
 from .daemons import DaemonController
 from .defaults import rfc3339, uid_of
+from .groups import pod_of_template
 from .history import History
 from .jobs import JobController
 from .kubelets import Kubelets, KubeletTimes
@@ -131,7 +133,8 @@ class Cluster:
                 self._inputs.append(PriorityClassChanged(item))
             case Gang():
                 self.gangs[item.key] = item
-                self.history.gang_added(item)
+                if not item.is_composite:  # pods name the groups below it
+                    self.history.gang_added(item)
                 self._inputs.append(GangChanged(item))
             case BudgetObject():
                 self.budgets.add(item)
@@ -143,7 +146,7 @@ class Cluster:
                 self.storage.add_volume(api)  # type: ignore[arg-type] # no claim
             case ControllerObject():
                 controller = self.controllers[item.owner] = _controller_of(item, self)
-                self.history.controller_added(controller)
+                self.history.controller_added(controller, self._group_of(controller))
                 for sim in self.pods.values():
                     if sim.controller is not controller and controller_of(sim.api.metadata) == item.owner:
                         sim.controller = controller
@@ -151,6 +154,13 @@ class Cluster:
                 controller.begin()
             case PodObject():
                 self._submit_pod(item)
+
+    def _group_of(self, controller: Controller) -> GangKey | None:
+        """Return the group that the pods of a controller name."""
+        if controller.template is None:
+            return None
+        membership = membership_of(pod_of_template(controller.owner, controller.template), self.world.dialects)
+        return membership.key if membership is not None else None
 
     def _submit_node(self, node: Node) -> None:
         self.nodes[node.name] = node
@@ -173,7 +183,7 @@ class Cluster:
         self, api: ApiPod, run_seconds: float | None, controller: Controller | None = None, root: Owner | None = None
     ) -> SimPod:
         """Create a pod; one that is bound already is taken over by its kubelet."""
-        sim = SimPod(api, pod_from_api(api), run_seconds, controller, root)
+        sim = SimPod(api, pod_from_api(api, self.world.dialects), run_seconds, controller, root)
         self._uses_of_name.setdefault((sim.pod.namespace, sim.pod.name), 1)
         self.pods[sim.pod.uid] = sim
         if self.is_ours(sim):
@@ -320,11 +330,17 @@ class Cluster:
         self.delete_pod(sim, effect.grace_period_seconds)
 
     def _set_gang_status(self, effect: SetGangStatus) -> None:
-        for dialect in GROUPS:
-            gang = self.gangs.get(GangKey(dialect, effect.namespace, effect.name))
-            if gang is not None and gang.uid == effect.uid:
-                self.gangs[gang.key] = msgspec.structs.replace(gang, phase=effect.phase)
-                self._inputs.append(GangChanged(self.gangs[gang.key]))
+        """Keep what the engine reads of a status: the phase of a group of ours, of a native one that it was complete."""
+        gang = self.gangs.get(GangKey(effect.dialect, effect.namespace, effect.name))
+        if gang is None or gang.uid != effect.uid:
+            return
+        if effect.dialect == OWN_NAME:
+            changed = msgspec.structs.replace(gang, phase=effect.phase)
+        else:
+            changed = msgspec.structs.replace(gang, was_complete=gang.was_complete or effect.scheduled == "True")
+        if changed != gang:
+            self.gangs[gang.key] = changed
+            self._inputs.append(GangChanged(changed))
 
     def _set_condition(self, sim: SimPod, status: str, reason: str, message: str) -> None:
         """Set the condition PodScheduled; it stands once."""
@@ -338,7 +354,7 @@ class Cluster:
         return self.pods.get(uid)
 
     def _set(self, sim: SimPod, api: ApiPod) -> None:
-        sim.api, sim.pod = api, pod_from_api(api)
+        sim.api, sim.pod = api, pod_from_api(api, self.world.dialects)
         self._publish(sim)
 
     def _publish(self, sim: SimPod) -> None:

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from scheduler.model import gang_key_of
-from scheduler.model.dialects.coscheduling import GROUP_LABEL as COSCHEDULING_LABEL
-from scheduler.model.dialects.own import GROUP_LABEL
 from scheduler.model.needs import minimum_of
 
 from .happenings import Happenings
@@ -20,7 +18,7 @@ from .world import Owner
 
 if TYPE_CHECKING:
     from scheduler.framework.effects import EvictPod
-    from scheduler.model import Gang, Node, Pod
+    from scheduler.model import Gang, GangKey, Node, Pod
 
     from .clock import VirtualClock
     from .cluster import SimPod
@@ -152,6 +150,7 @@ class History:
         self._total = {"gpus": 0, "millicores": 0}
         self._waiting: set[str] = set()
         self._record_of_pod: dict[str, WorkloadRecord] = {}
+        self._gangs: dict[Owner, Gang] = {}
 
     @property
     def happenings(self) -> list[Happening]:
@@ -167,14 +166,19 @@ class History:
         self._total["millicores"] += node.allocatable.get("cpu", 0)
 
     def gang_added(self, gang: Gang) -> None:
-        """Keep a group; its workload begins with the group or its first pod, whichever is later."""
-        record = self._workload(Owner(POD_GROUP, gang.key.namespace, gang.key.name))
-        record.gang, record.needed = gang, minimum_of(gang)
+        """Keep a group; its workload begins with the group or its first pod, whichever is later.
 
-    def controller_added(self, controller: Controller) -> None:
-        """Keep a controller."""
-        labels = controller.template.metadata.labels if controller.template else None
-        record = self._workload(owner_of(labels or {}, controller.owner.namespace, controller.root))
+        One that is no PodGroup but an owner of pods is a workload only once it has pods: a dump holds many that have ended.
+        """
+        owner = Owner(POD_GROUP, gang.key.namespace, gang.key.name)
+        self._gangs[owner] = gang
+        if gang.kind == POD_GROUP or owner in self.workloads:
+            record = self._workload(owner)
+            record.gang, record.needed = gang, minimum_of(gang)
+
+    def controller_added(self, controller: Controller, group: GangKey | None) -> None:
+        """Keep a controller, and the group that its pods name."""
+        record = self._workload(_owner(group, controller.root))
         if record.gang is None:
             record.needed = controller.wanted + sum(other.wanted for other in record.controllers)
         record.controllers.append(controller)
@@ -276,20 +280,20 @@ class History:
         record = self.workloads.get(owner)
         if record is None:
             record = self.workloads[owner] = WorkloadRecord(owner, self._clock())
+            if (gang := self._gangs.get(owner)) is not None:
+                record.gang, record.needed = gang, minimum_of(gang)
         return record
 
 
 def workload_of(sim: SimPod) -> Owner:
     """Return the workload that a pod belongs to."""
     root = sim.root or Owner("Pod", sim.pod.namespace, sim.pod.name)
-    key = gang_key_of(sim.pod)
-    return Owner(POD_GROUP, key.namespace, key.name) if key else root
+    return _owner(gang_key_of(sim.pod), root)
 
 
-def owner_of(labels: dict[str, str], namespace: str, root: Owner) -> Owner:
-    """Return the workload that pods with these labels belong to."""
-    name = labels.get(GROUP_LABEL) or labels.get(COSCHEDULING_LABEL)
-    return Owner(POD_GROUP, namespace, name) if name else root
+def _owner(group: GangKey | None, root: Owner) -> Owner:
+    """Return the workload that pods of a group belong to, or else those of a topmost owner."""
+    return Owner(POD_GROUP, group.namespace, group.name) if group else root
 
 
 def _values(sample: Sample) -> tuple[int, ...]:

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from scheduler.model.api import ApiBudget, ApiNode, ApiPod, ApiPodGroup, ApiPriorityClass
-from scheduler.model.gang import PREFIX
+from scheduler.model.dialects import DIALECTS, GROUPS
+from scheduler.model.dialects.kai import ApiKaiGroup
+from scheduler.model.dialects.native import ApiNativeGroup
+from scheduler.model.dialects.owner_objects import ApiOwner
+from scheduler.model.dialects.volcano import ApiVolcanoGroup
+from scheduler.model.hypernode import HYPERNODE_GROUP, HYPERNODE_VERSION, ApiHyperNode
 from scheduler.model.owner_api import ApiNamespace, ApiService
 from scheduler.model.storage_api import (
     ApiClaim,
@@ -22,6 +27,7 @@ from scheduler.model.storage_api import (
     ApiStorageClass,
     ApiVolumeAttachment,
 )
+from scheduler.model.topology_api import TOPOLOGY_KINDS, ApiTopology
 from scheduler.topology import NODE_TOPOLOGY_ANNOTATION, TopologyError, parse_node_topology
 
 from .checks import (
@@ -37,9 +43,12 @@ from .defaults import HIGHEST_USER_PRIORITY
 from .objects import ApiJob, ApiReplicas
 from .schema import type_problems, without_nulls
 from .storage_checks import pod_volume_problems, storage_problems, template_problems
+from .topology_checks import network_problems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from scheduler.model.dialects import Dialect, GroupSource
 
     from .checks import Found
     from .manifests import Document, Problem
@@ -53,9 +62,10 @@ StoredObject = (
     | ApiStorageCapacity
     | ApiVolumeAttachment
 )
+GroupObject = ApiNativeGroup | ApiVolcanoGroup | ApiKaiGroup | ApiOwner
 WireObject = (
     ApiNode | ApiPod | ApiPodGroup | ApiPriorityClass | ApiBudget | ApiJob | ApiReplicas
-    | ApiNamespace | ApiService | StoredObject
+    | ApiNamespace | ApiService | StoredObject | ApiTopology | ApiHyperNode | GroupObject
 )  # fmt: skip
 
 
@@ -67,19 +77,20 @@ class Kind(NamedTuple):
     version: str
     wire_type: type
     is_namespaced: bool = True
+    #: Older versions that say the same.
+    older_versions: tuple[str, ...] = ()
 
     @property
-    def api_version(self) -> str:
-        """The apiVersion that is read."""
-        return f"{self.group}/{self.version}" if self.group else self.version
+    def api_versions(self) -> tuple[str, ...]:
+        """The apiVersions that are read, the newest first."""
+        versions = (self.version, *self.older_versions)
+        return tuple(f"{self.group}/{version}" if self.group else version for version in versions)
 
 
 KINDS = (
     Kind("", "Node", "v1", ApiNode, is_namespaced=False),
     Kind("", "Pod", "v1", ApiPod),
     Kind("scheduling.k8s.io", "PriorityClass", "v1", ApiPriorityClass, is_namespaced=False),
-    Kind(PREFIX, "PodGroup", "v1alpha1", ApiPodGroup),
-    Kind("scheduling.x-k8s.io", "PodGroup", "v1alpha1", ApiPodGroup),
     Kind("policy", "PodDisruptionBudget", "v1", ApiBudget),
     Kind("", "Namespace", "v1", ApiNamespace, is_namespaced=False),
     Kind("", "Service", "v1", ApiService),
@@ -91,13 +102,34 @@ KINDS = (
     Kind("storage.k8s.io", "CSIDriver", "v1", ApiCSIDriver, is_namespaced=False),
     Kind("storage.k8s.io", "CSIStorageCapacity", "v1", ApiStorageCapacity),
     Kind("storage.k8s.io", "VolumeAttachment", "v1", ApiVolumeAttachment, is_namespaced=False),
+    *(
+        Kind(group, "Topology", versions[0], ApiTopology, is_namespaced=False, older_versions=versions[1:])
+        for _, group, versions in TOPOLOGY_KINDS
+    ),
+    Kind(HYPERNODE_GROUP, "HyperNode", HYPERNODE_VERSION, ApiHyperNode, is_namespaced=False),
     Kind("batch", "Job", "v1", ApiJob),
     Kind("apps", "ReplicaSet", "v1", ApiReplicas),
     Kind("apps", "Deployment", "v1", ApiReplicas),
     Kind("apps", "StatefulSet", "v1", ApiReplicas),
     Kind("apps", "DaemonSet", "v1", ApiReplicas),
 )
-_KINDS = {(kind.group, kind.kind): kind for kind in KINDS}
+
+
+def sources_of(dialects: Sequence[Dialect]) -> dict[tuple[str, str], GroupSource]:
+    """Return what tells about gangs, by group and kind."""
+    return {(source.group, source.kind): source for dialect in dialects for source in dialect.sources}
+
+
+def kinds_of(dialects: Sequence[Dialect]) -> dict[tuple[str, str], Kind]:
+    """Return all kinds that are read, by group and kind; what makes pods here is read as that, though it tells of gangs too."""
+    groups = {
+        place: Kind(source.group, source.kind, source.versions[0], source.api_type, older_versions=source.versions[1:])
+        for place, source in sources_of(dialects).items()
+    }
+    return groups | {(kind.group, kind.kind): kind for kind in KINDS}
+
+
+_KINDS = kinds_of(DIALECTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +141,16 @@ class Loaded:
     api: WireObject
 
 
-def kind_of(document: Document) -> Kind | None:
+def kind_of(document: Document, kinds: Mapping[tuple[str, str], Kind] = _KINDS) -> Kind | None:
     """Return the kind of a document, or None if it is not read."""
     group = document.api_version.rpartition("/")[0]
-    return _KINDS.get((group, document.kind))
+    return kinds.get((group, document.kind))
 
 
 def load_document(document: Document, kind: Kind) -> tuple[Loaded | None, list[Problem]]:
     """Return the object of a document, or all that is wrong with it."""
-    if document.api_version != kind.api_version:
-        text = f"{document.api_version} is not read; allowed: {kind.api_version}"
+    if document.api_version not in kind.api_versions:
+        text = f"{document.api_version} is not read; allowed: {', '.join(kind.api_versions)}"
         return None, [document.problem("apiVersion", text)]
     body = without_nulls(document.body)
     found = list(type_problems(body, kind.wire_type))
@@ -130,7 +162,7 @@ def load_document(document: Document, kind: Kind) -> tuple[Loaded | None, list[P
     return None, [document.problem(path, text) for path, text in found]
 
 
-def _problems(api: WireObject, body: dict[str, Any], kind: Kind) -> Iterator[Found]:
+def _problems(api: WireObject, body: dict[str, Any], kind: Kind) -> Iterator[Found]:  # noqa: C901 - one case per kind
     """Yield what the API server would refuse."""
     generates = kind.kind in ("Pod", "Job") and bool(body.get("metadata", {}).get("generateName"))
     yield from meta_problems(api.metadata, "metadata", needs_name=not generates)
@@ -143,8 +175,10 @@ def _problems(api: WireObject, body: dict[str, Any], kind: Kind) -> Iterator[Fou
             yield from _node_problems(api)
         case ApiPriorityClass():
             yield from _class_problems(api)
-        case ApiPodGroup():
+        case ApiPodGroup() if kind.group in GROUPS.values():
             yield from _group_problems(api, body)
+        case ApiPodGroup() | ApiNativeGroup() | ApiVolcanoGroup() | ApiKaiGroup() | ApiOwner():
+            pass  # what is wrong with them becomes a problem of the gang, which waits and says so, as in a cluster
         case ApiBudget():
             yield from _budget_problems(api)
         case ApiJob():
@@ -153,6 +187,8 @@ def _problems(api: WireObject, body: dict[str, Any], kind: Kind) -> Iterator[Fou
             yield from _replicas_problems(api, kind)
         case ApiNamespace() | ApiService():
             pass
+        case ApiTopology() | ApiHyperNode():
+            yield from network_problems(api, body, kind.group)
         case _:
             yield from storage_problems(api)
 

@@ -1,4 +1,4 @@
-"""Objects that the scheduler only reads, as the model sees them: namespaces, owners of pods, and storage.
+"""Objects that the scheduler only reads, as the model sees them: namespaces, owners of pods, storage, and the network.
 
 For the loader and the workload controllers.
 """
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from scheduler.model import Namespace, namespace_from_api, owner_of_labels, owner_of_selector
+from scheduler.model.hypernode import ApiHyperNode, hypernode_from_api
 from scheduler.model.owner_api import ApiNamespace, ApiReplicaSet, ApiService, ReplicaSetSpec
 from scheduler.model.storage import (
     csi_driver_from_api,
@@ -25,6 +26,7 @@ from scheduler.model.storage_api import (
     ApiStorageClass,
     ApiVolumeAttachment,
 )
+from scheduler.model.topology_api import TOPOLOGY_KINDS, ApiTopology, topology_from_api
 
 from .objects import ApiReplicas
 
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 NAME_LABEL = "kubernetes.io/metadata.name"
 
 
-def thing_of(loaded: Loaded) -> Keyed | None:  # noqa: PLR0911 - one return per kind
+def thing_of(loaded: Loaded) -> Keyed | None:  # noqa: C901, PLR0911 - one return per kind
     """Return what the scheduler reads of an object besides what it is otherwise, or None."""
     kind = loaded.kind.kind
     match loaded.api:
@@ -61,6 +63,11 @@ def thing_of(loaded: Loaded) -> Keyed | None:  # noqa: PLR0911 - one return per 
             return storage_capacity_from_api(api)
         case ApiVolumeAttachment() as api:
             return volume_attachment_from_api(api)
+        case ApiTopology() as api:
+            dialect = next(known.dialect for known in TOPOLOGY_KINDS if known.group == loaded.kind.group)
+            return topology_from_api(api, dialect)
+        case ApiHyperNode() as api:
+            return hypernode_from_api(api)
     return None
 
 

@@ -18,16 +18,18 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from scheduler.model import Gang, budget_from_api, gang_from_api, node_from_api, priority_class_from_api
+from scheduler.model import Gang, budget_from_api, node_from_api, priority_class_from_api
 from scheduler.model.api import ApiBudget, ApiNode, ApiPod, ApiPodGroup, ApiPriorityClass
-from scheduler.model.dialects import GROUPS
+from scheduler.model.dialects import DIALECTS
+from scheduler.model.dialects.owner_objects import ApiOwner
 from scheduler.model.storage_api import ApiClaim, ApiPersistentVolume, ApiStorageClass
 from scheduler.model.times import parse_time
 
 from .annotations import RUN_SECONDS, SUBMIT_SECONDS, seconds_of
 from .clock import DEFAULT_START
 from .defaults import DEFAULT_NAMESPACE, Admission, rfc3339, suffix_of, uid_of
-from .kinds import Loaded, kind_of, load_document
+from .groups import gangs_of, pod_of_template
+from .kinds import Loaded, WireObject, kind_of, kinds_of, load_document, sources_of
 from .known import thing_of, unnamed_namespaces
 from .manifests import ManifestError, Problem, read_paths
 from .notes import Notes
@@ -48,13 +50,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from scheduler.model.api import ObjectMeta, PodSpec
+    from scheduler.model.dialects import Dialect
 
     from .manifests import Document
     from .world import Item
 
 DEFAULT_CLASS_ANNOTATION = "storageclass.kubernetes.io/is-default-class"
 _TERMINAL = ("Succeeded", "Failed")
-Stampable = TypeVar("Stampable", bound=ApiPod | ApiPodGroup | ApiJob | ApiReplicas)
+Stampable = TypeVar("Stampable", bound=WireObject)
 
 
 class Arrivals(Enum):
@@ -81,6 +84,8 @@ class LoadOptions:
     arrivals: Arrivals = Arrivals.AT_START
     #: A number stands for seconds.
     durations: Durations | float = Durations.ANNOTATION
+    #: How pods name their gangs, and which objects tell of them.
+    dialects: tuple[Dialect, ...] = DIALECTS
 
 
 def load_world(paths: Sequence[str], options: LoadOptions = LoadOptions()) -> World:
@@ -107,9 +112,14 @@ class _Loader:
     loaded: list[Loaded] = field(default_factory=list)
     places: dict[tuple[str, str, str, str], Document] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Find out which kinds are read."""
+        self.kinds = kinds_of(self.options.dialects)
+        self.notes.dialects = self.options.dialects
+
     def add(self, document: Document) -> None:
         """Check one document and keep its object."""
-        kind = kind_of(document)
+        kind = kind_of(document, self.kinds)
         if kind is None:
             self.notes.unread[f"{document.kind} ({document.api_version})"] += 1
             return
@@ -145,7 +155,10 @@ class _Loader:
             self.notes.said.append("there is no Node, so nothing can be placed")
         groups = {entry.item.key for entry in submitted if isinstance(entry.item, Gang)}
         claims = {place[2:] for place in self.places if place[1] == "PersistentVolumeClaim"}
-        return World(tuple(submitted), builder.start, self.notes.all(groups, claims), _default_class(self.loaded))
+        notes = self.notes.all(groups, claims)
+        return World(
+            tuple(submitted), builder.start, notes, _default_class(self.loaded), dialects=self.options.dialects
+        )
 
     def _named(self, loaded: Loaded) -> Loaded:
         """Return the object with namespace, name and uid."""
@@ -189,6 +202,7 @@ class _Builder:
 
     def build(self) -> list[Submitted]:
         """Return everything that is created, by time, then by what others refer to, then as written."""
+        self.sources = sources_of(self.options.dialects)
         self.owners = Owners(self.loaded, replay_finished=self.options.durations is Durations.JOB)
         self.start = self._start()
         ranked = [
@@ -208,6 +222,10 @@ class _Builder:
         self.notes.lone_controllers += loaded.kind.kind == "ReplicationController"
         if thing is not None:
             yield KnownObject(thing), 2
+        if (source := self.sources.get((loaded.kind.group, loaded.kind.kind))) is not None:
+            if isinstance(api, ApiOwner):
+                self.notes.unmade[loaded.kind.kind] += 1
+            yield from ((gang, 2) for gang in gangs_of(loaded, self._stamped(api).metadata, source))
         match api:
             case ApiPriorityClass():
                 yield priority_class_from_api(api), 0
@@ -215,11 +233,6 @@ class _Builder:
                 node = node_from_api(api)
                 self.notes.look_at_node(node)
                 yield node, 1
-            case ApiPodGroup():
-                dialect = next(name for name, group in GROUPS.items() if group == loaded.kind.group)
-                yield gang_from_api(self._stamped(api), dialect), 2
-            case ApiClaim() | ApiPersistentVolume():
-                yield StorageObject(api), 3
             case ApiClaim() | ApiPersistentVolume():
                 yield StorageObject(api), 3
             case ApiBudget():
@@ -240,7 +253,7 @@ class _Builder:
             self.notes.foreign_daemons += owner.kind == "DaemonSet"
             self.notes.foreign += owner.kind != "DaemonSet"
             return
-        self.notes.look_at_workload(loaded.document, owner.namespace, template.metadata.labels)
+        self.notes.look_at_workload(loaded.document, pod_of_template(owner, template))
         own = {claim.metadata.name for claim in _claim_templates(api)}
         shared = [volume for volume in spec.volumes or () if volume.name not in own]
         self.notes.look_at_volumes(loaded.document, owner.namespace, shared)
@@ -269,7 +282,7 @@ class _Builder:
             self.notes.foreign += 1
             return
         if not is_bound:
-            self.notes.look_at_workload(loaded.document, api.metadata.namespace, api.metadata.labels)
+            self.notes.look_at_workload(loaded.document, api)
             self.notes.look_at_volumes(loaded.document, api.metadata.namespace, spec.volumes or ())
         runs_on = owner is not None and owner.kind in ("ReplicaSet", "Deployment", "StatefulSet", "DaemonSet")
         run_seconds = None if runs_on else self._run_seconds(api.metadata, job)

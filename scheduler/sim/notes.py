@@ -9,18 +9,18 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from scheduler.model.dialects import GROUPS
-from scheduler.model.dialects.coscheduling import GROUP_LABEL as COSCHEDULING_LABEL
-from scheduler.model.dialects.own import GROUP_LABEL
-from scheduler.model.gang import GangKey
+from scheduler.model.dialects import DIALECTS, membership_of
 from scheduler.topology import NODE_TOPOLOGY_ANNOTATION, PRODUCT_LABEL, TopologyError, machine_of
 
 from .words import count, short_names
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from scheduler.model import Node
+    from scheduler.model.api import ApiPod
+    from scheduler.model.dialects import Dialect
+    from scheduler.model.gang import GangKey
     from scheduler.model.volume_api import Volume
 
     from .manifests import Document
@@ -36,9 +36,10 @@ _MOST_NAMES = 5
 _SLIPS = ("scheduler", "schedulername", "schedulernames", "schedulersname")
 
 
-def dump_command(dialects: Collection[str] = ("ai-scheduler",)) -> str:
-    """Return the command that dumps everything that a simulation reads, with the PodGroups of these dialects."""
-    groups = (f"podgroups.{GROUPS[dialect]}" for dialect in sorted(dialects))
+def dump_command(names: Collection[str] = ("ai-scheduler",), dialects: Sequence[Dialect] = DIALECTS) -> str:
+    """Return the command that dumps everything that a simulation reads, with the groups of the dialects of these names."""
+    sources = (source for dialect in dialects if dialect.name in names for source in dialect.sources)
+    groups = (f"{source.resource}.{source.group}" for source in sources if source.resource not in DUMP_KINDS)
     return f"kubectl get {','.join((*DUMP_KINDS, *groups))} -A -o yaml"
 
 
@@ -52,10 +53,16 @@ class Notes:
     foreign_daemons: int = 0
     #: ReplicationControllers.
     lone_controllers: int = 0
+    #: Objects that make pods in a cluster, and tell of their gangs here, by kind.
+    unmade: Counter[str] = field(default_factory=Counter)
+    #: How pods name their gangs.
+    dialects: tuple[Dialect, ...] = DIALECTS
     unread: Counter[str] = field(default_factory=Counter)
     _unlooked: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
     _slips: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
     _members: dict[GangKey, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
+    #: Groups that pods tell of, so that they need no object.
+    _implied: set[GangKey] = field(default_factory=set)
     #: Claims that pods name, by namespace and name, with the pods.
     _claims: dict[tuple[str, str], dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
     _unclear_nodes: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -85,14 +92,14 @@ class Notes:
             if key != "schedulerName" and letters in _SLIPS:
                 self._slips[f"{path}.{key} is unknown, did you mean schedulerName?"][document.title] = None
 
-    def look_at_workload(self, document: Document, namespace: str, labels: Mapping[str, str] | None) -> None:
-        """Keep what a workload of ours asks for in vain, and which PodGroup its pods name."""
+    def look_at_workload(self, document: Document, pod: ApiPod) -> None:
+        """Keep what a workload of ours asks for in vain, and which group its pods, such as this one, name."""
         for constraint in unlooked_constraints(_pod_spec(document)[1]):
             self._unlooked[constraint][document.title] = None
-        for dialect, label in (("ai-scheduler", GROUP_LABEL), ("coscheduling", COSCHEDULING_LABEL)):
-            if name := (labels or {}).get(label):
-                self._members[GangKey(dialect, namespace, name)][document.title] = None
-                return
+        if (membership := membership_of(pod, self.dialects)) is not None:
+            self._members[membership.key][document.title] = None
+            if membership.implied is not None:
+                self._implied.add(membership.key)
 
     def look_at_volumes(self, document: Document, namespace: str, volumes: Iterable[Volume]) -> None:
         """Keep which claims a workload of ours names."""
@@ -106,12 +113,17 @@ class Notes:
                 *self._of_constraints(), *self._of_nodes())  # fmt: skip
 
     def _of_groups(self, groups: Collection[GangKey]) -> Iterator[str]:
-        missing = {key: titles for key, titles in self._members.items() if key not in groups}
-        if not missing:
-            return
-        names = listed(sorted(map(str, missing)), "PodGroup")
-        lack = "which the input does not hold" if groups else "but the input holds no PodGroup"
-        yield f"pods name {names}, {lack}, so they wait; a dump with everything: {dump_command({key.dialect for key in missing})}"
+        kinds = {dialect.name: dialect.sources[0].kind for dialect in self.dialects if dialect.sources}
+        missing: dict[str, list[GangKey]] = defaultdict(list)
+        for key in self._members:
+            if key not in groups and key not in self._implied:
+                missing[kinds.get(key.dialect, "gang")].append(key)
+        for kind, keys in missing.items():
+            is_any = any(kinds.get(key.dialect) == kind for key in groups)
+            lack = "which the input does not hold" if is_any else f"but the input holds no {kind}"
+            dump = dump_command({key.dialect for key in keys}, self.dialects)
+            names = listed(sorted(map(str, keys)), kind)
+            yield f"pods name {names}, {lack}, so they wait; a dump with everything: {dump}"
 
     def _of_claims(self, claims: Collection[tuple[str, str]]) -> Iterator[str]:
         missing = sorted(f"{namespace}/{name}" for namespace, name in self._claims if (namespace, name) not in claims)
@@ -145,6 +157,9 @@ class Notes:
         if self.lone_controllers:
             controllers = count(self.lone_controllers, "ReplicationController")
             yield f"no pods are made for {controllers}; those that the input holds count"
+        if self.unmade:
+            made = ", ".join(count(number, kind) for kind, number in sorted(self.unmade.items()))
+            yield f"no pods are made for {made}; those that the input holds count, and start as these say"
         if self.unread:
             yield f"not read: {', '.join(f'{number} {name}' for name, number in sorted(self.unread.items()))}"
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from scheduler.model.dialects import DIALECTS
+
 from .clock import DEFAULT_START
 
 if TYPE_CHECKING:
     from scheduler.model import Budget, Gang, Node, PriorityClass
     from scheduler.model.api import ApiBudget, ApiPod
+    from scheduler.model.dialects import Dialect
     from scheduler.model.storage_api import ApiClaim, ApiPersistentVolume
     from scheduler.state.objects import Keyed
 
@@ -95,3 +98,5 @@ class World:
     notes: tuple[str, ...] = field(default=())
     #: The StorageClass of claims that name none.
     default_storage_class: str = ""
+    #: How pods name their gangs.
+    dialects: tuple[Dialect, ...] = DIALECTS

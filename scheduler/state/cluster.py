@@ -40,6 +40,8 @@ class ClusterState:
         #: Who belongs to which gang, and the gangs by key.
         self.groups = Groups()
         self.gangs = self.groups.gangs
+        #: Gangs that go on below their minimum: none of their members waits for another one.
+        self.shrunk: set[GangKey] = set()
         self.priority_classes: dict[str, PriorityClass] = {}
         #: (namespace, name) to budget.
         self.budgets: dict[tuple[str, str], Budget] = {}

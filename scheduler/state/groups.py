@@ -58,6 +58,10 @@ class Groups:
         """Return a group as its object tells, without those above and below it."""
         return self._objects.get(key)
 
+    def objects_of(self, root: GangKey) -> list[Gang]:
+        """Return the group objects that a gang is made of, the root first, those above before those below."""
+        return [group for key in self._groups_below(root) if (group := self._objects.get(key)) is not None]
+
     def objects(self) -> list[Gang]:
         """Return all group objects as they are told."""
         return list(self._objects.values())
@@ -91,12 +95,12 @@ class Groups:
 
     def root_of(self, key: GangKey) -> GangKey:
         """Return the gang that a group is a part of: itself, if it is part of none."""
-        seen = {key}
+        seen = {key: None}
         while (group := self._objects.get(key)) is not None and group.parent:
             above = parent_key(group)
-            if above in seen:
-                return min(seen)  # a cycle: all of its groups are one gang, which says so
-            seen.add(above)
+            if above in seen:  # a cycle: all of its groups are one gang, which says so
+                return min(list(seen)[list(seen).index(above) :])
+            seen[above] = None
             key = above
         return key
 
@@ -170,11 +174,11 @@ class Groups:
         is_loose_now = gang is not None and is_loose(gang)
         if root == old_root and (former is not None and is_loose(former)) == is_loose_now:
             return []
-        return list(self._groups_below(key))
+        return list(dict.fromkeys((*self._groups_below(old_root), *self._groups_below(key))))
 
     def _compose(self, root: GangKey) -> None:
         """Bring one gang in line with the objects and pods that tell of it."""
-        gang = self._whole(root)
+        gang = self._whole(root) if self.root_of(root) == root else None
         if gang is None:
             self.gangs.pop(root, None)
         else:

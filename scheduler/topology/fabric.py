@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.model.topology import Level
+from scheduler.model.topology import Level, depths_by_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Ints = npt.NDArray[np.int64]
 
 #: The level below all others: the nodes themselves.
-HOST = Level("host", "kubernetes.io/hostname")
+HOST = Level("host", "kubernetes.io/hostname", aliases=("node",))
 #: The level above all others: the whole cluster.
 ROOT = -1
 
@@ -33,39 +33,48 @@ class Fabric:
 
     __slots__ = ("_at", "levels", "names", "of_rows", "order", "parents")
 
-    def __init__(self, levels: Sequence[Level], values: Sequence[Sequence[str | None]], hosts: Sequence[str]) -> None:
+    def __init__(
+        self,
+        levels: Sequence[Level],
+        values: Sequence[Sequence[str | None]],
+        hosts: Sequence[str],
+        host: Level = HOST,
+    ) -> None:
         """Take levels from the widest to the tightest, each node's value at each, and the names of the nodes.
 
         `values[level][row]` is None where the node has no such label: then it is a domain of its own there.  Equal names
-        below different parents are different domains.  O(rows × levels × log rows).
+        below different parents are different domains.  `host` is `HOST`, perhaps with aliases.
+        O(rows × log rows × levels).
         """
-        #: From the widest to the tightest; the last is `HOST`.
-        self.levels: tuple[Level, ...] = (*levels, HOST)
-        paths = [
-            (*((value, "") if value is not None else ("", host) for value in column), (host, ""))
-            for host, *column in zip(hosts, *values, strict=True)
-        ]
-        sort_keys = [tuple((natural(value), own) for value, own in path) for path in paths]
+        #: From the widest to the tightest; the last is the nodes themselves.
+        self.levels: tuple[Level, ...] = (*levels, host)
+        by_name = sorted(range(len(hosts)), key=lambda row: natural(hosts[row]))
+        host_ranks = np.empty(len(hosts), dtype=np.int64)
+        host_ranks[by_name] = np.arange(len(hosts))
+        ranks = [*(_ranks(column, host_ranks) for column in values), host_ranks]
         #: Rows in the order of the tree, shape (rows,).
-        self.order: Ints = np.array(sorted(range(len(paths)), key=sort_keys.__getitem__), dtype=np.int64)
+        self.order: Ints = np.lexsort(ranks[::-1]).astype(np.int64)
         #: By level: the number of each row's domain, shape (rows,); of each domain's parent, shape (domains,); and its name.
         self.of_rows: list[Ints] = []
         self.parents: list[Ints] = []
         self.names: list[list[str]] = []
-        above = np.zeros(len(paths), dtype=np.int64)
-        for depth in range(len(self.levels)):
-            numbers, parents, names = _numbered(paths, self.order, depth, above)
+        is_first = np.zeros(len(hosts), dtype=np.bool_)
+        is_first[:1] = True
+        above = np.zeros(len(hosts), dtype=np.int64)
+        for ranked, column in zip(ranks, (*values, hosts), strict=True):
+            in_order = ranked[self.order]
+            is_first[1:] |= in_order[1:] != in_order[:-1]
+            firsts = self.order[is_first]
+            numbers = np.empty(len(hosts), dtype=np.int64)
+            numbers[self.order] = np.cumsum(is_first) - 1
             self.of_rows.append(numbers)
-            self.parents.append(parents)
-            self.names.append(names)
+            self.parents.append(above[firsts])
+            self.names.append([_name(column[row], hosts[row]) for row in firsts.tolist()])
             above = numbers
-        self._at: dict[str, int] = {}
-        for depth, level in reversed(list(enumerate(self.levels))):
-            self._at[level.label] = depth
-            self._at[level.name] = depth
+        self._at = depths_by_name(self.levels)
 
     def level_of(self, name: str) -> int | None:
-        """Return the depth of a level by its name or its label; None if there is none."""
+        """Return the depth of a level by its name, its label or an alias; None if there is none."""
         return self._at.get(name)
 
     def count(self, level: int) -> int:
@@ -106,26 +115,24 @@ class Fabric:
         return ROOT, 0
 
 
+_NUMBER = re.compile(r"([0-9]+)")
+
+
 @lru_cache(maxsize=65_536)
-def natural(name: str) -> tuple[tuple[int, int, str], ...]:
-    """Return a sort key by which numbers inside names count as numbers."""
-    parts = re.split(r"([0-9]+)", name)
-    return tuple((0, int(part), part) if part.isdigit() else (1, 0, part) for part in parts if part)
+def natural(name: str) -> tuple[tuple[str | int, ...], str]:
+    """Return a sort key by which numbers inside names count as numbers; different names have different keys."""
+    parts: list[str | int] = [*_NUMBER.split(name)]
+    parts[1::2] = map(int, parts[1::2])
+    return tuple(parts), name
 
 
-def _numbered(
-    paths: Sequence[tuple[tuple[str, str], ...]], order: Ints, depth: int, above: Ints
-) -> tuple[Ints, Ints, list[str]]:
-    """Return the domains of one level: each row's number, and by number the parent and the name."""
-    numbers = np.zeros(len(paths), dtype=np.int64)
-    parents: list[int] = []
-    names: list[str] = []
-    former: tuple[int, tuple[str, str]] | None = None
-    for row in order.tolist():
-        mine = int(above[row]), paths[row][depth]
-        if mine != former:
-            former = mine
-            parents.append(mine[0])
-            names.append(mine[1][0] or mine[1][1])
-        numbers[row] = len(names) - 1
-    return numbers, np.array(parents, dtype=np.int64), names
+def _ranks(column: Sequence[str | None], host_ranks: Ints) -> Ints:
+    """Return numbers that sort rows as their values do, naturally; rows without a value come first, each by itself."""
+    values = sorted({value for value in column if value is not None}, key=natural)
+    by_value: dict[str | None, int] = {value: rank for rank, value in enumerate(values)} | {None: -1}
+    ranks = np.fromiter(map(by_value.__getitem__, column), dtype=np.int64, count=len(column))
+    return np.where(ranks < 0, host_ranks - len(host_ranks), ranks)
+
+
+def _name(value: str | None, host: str) -> str:
+    return host if value is None else value

@@ -1,15 +1,18 @@
 """The definitions in crds/: what the API server will hold people to, and that the files say what the models say."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
 from scheduler.cli import generate
-from scheduler.model import dialects
+from scheduler.model import api, dialects, podgroup_api
 from scheduler.model.dialects import own
+from scheduler.model.gang import INCOMPLETE_POLICIES
 from scheduler.model.podgroup import GROUP, VERSION
 
 ROOT = Path(__file__).parents[2]
@@ -73,13 +76,57 @@ def test_status_is_a_subresource():
     assert VERSION_SPEC["subresources"] == {"status": {}}
 
 
-def test_minimum_is_required_and_positive():
+def rules(schema: dict[str, Any]) -> list[str]:
+    """Return the validations of a schema."""
+    return [entry["rule"] for entry in schema["x-kubernetes-validations"]]
+
+
+def test_minimum_is_required_without_roles_and_positive():
     """A group of none makes no sense, and there is no default to be surprised by."""
     spec = SCHEMA["properties"]["spec"]
     assert SCHEMA["required"] == ["spec"]
-    assert spec["required"] == ["minMember"]
+    assert "required" not in spec
+    assert "has(self.minMember) || has(self.roles)" in rules(spec)
     assert spec["properties"]["minMember"]["minimum"] == 1
     assert spec["properties"]["scheduleTimeoutSeconds"]["minimum"] == 1
+
+
+def test_roles_have_unique_names_and_are_bounded():
+    """A map by name; the bound keeps the rules cheap enough for an API server."""
+    roles = SCHEMA["properties"]["spec"]["properties"]["roles"]
+    assert (roles["x-kubernetes-list-type"], roles["x-kubernetes-list-map-keys"]) == ("map", ["name"])
+    assert (roles["minItems"], roles["maxItems"]) == (1, own.MOST_ROLES)
+    assert roles["items"]["required"] == ["name"]
+    assert roles["items"]["properties"]["minMember"]["minimum"] == 0
+    assert len(rules(roles)) == 2
+
+
+def test_every_list_and_text_in_the_spec_is_bounded():
+    """Rules over unbounded fields would be refused as too dear."""
+    enums = [(path, part) for path, part in schemas(SCHEMA["properties"]["spec"]) if "enum" not in part]
+    assert [path for path, part in enums if part["type"] == "string" and "maxLength" not in part] == []
+    assert [path for path, part in enums if part["type"] == "array" and "maxItems" not in part] == []
+
+
+def test_choices_are_those_that_the_scheduler_reads():
+    """The schema and the reader agree, the default first."""
+    spec = SCHEMA["properties"]["spec"]["properties"]
+    assert tuple(spec["whenIncomplete"]["properties"]["policy"]["enum"]) == INCOMPLETE_POLICIES
+    assert tuple(spec["disruptionMode"]["enum"]) == own.DISRUPTION_MODES
+
+
+def test_schema_and_wire_types_have_the_same_fields():
+    """A field that is documented is read, and the other way round; minResources is Coscheduling's."""
+
+    def names(struct: type) -> set[str]:
+        return {field.encode_name for field in msgspec.structs.fields(struct)}
+
+    spec = SCHEMA["properties"]["spec"]["properties"]
+    assert set(spec) == names(api.PodGroupSpec) - {"minResources"}
+    assert set(spec["roles"]["items"]["properties"]) == names(podgroup_api.Role)
+    assert set(spec["topology"]["properties"]) == names(podgroup_api.TopologyWish)
+    assert set(spec["topology"]["properties"]["segment"]["properties"]) == names(podgroup_api.Segment)
+    assert set(spec["whenIncomplete"]["properties"]) == names(podgroup_api.WhenIncomplete)
 
 
 def test_name_fits_into_a_label():
@@ -131,3 +178,64 @@ def test_kustomization_lists_every_definition():
     """`kubectl apply -k crds` installs all of them."""
     files = {path.name for path in (ROOT / "crds").glob("*.yaml")} - {"kustomization.yaml"}
     assert set(yaml.safe_load((ROOT / "crds/kustomization.yaml").read_text())["resources"]) == files
+
+
+TOPOLOGY = yaml.safe_load((ROOT / "crds/topologies.scheduling.ai-scheduler.io.yaml").read_text())
+(TOPOLOGY_VERSION,) = TOPOLOGY["spec"]["versions"]
+TOPOLOGY_SCHEMA = TOPOLOGY_VERSION["schema"]["openAPIV3Schema"]
+LEVELS = TOPOLOGY_SCHEMA["properties"]["spec"]["properties"]["levels"]
+
+
+def test_topology_is_cluster_scoped_and_has_a_short_name():
+    """One network serves all namespaces; `topo` is taken by others."""
+    assert TOPOLOGY["metadata"]["name"] == f"topologies.{GROUP}"
+    assert TOPOLOGY["spec"]["scope"] == "Cluster"
+    assert TOPOLOGY["spec"]["names"]["shortNames"] == ["aitopo"]
+    assert TOPOLOGY_VERSION["subresources"] == {"status": {}}
+
+
+def test_topology_has_one_to_sixteen_levels_with_name_and_label():
+    """As Kueue's and KAI's have."""
+    assert (LEVELS["minItems"], LEVELS["maxItems"]) == (1, 16)
+    assert LEVELS["items"]["required"] == ["name", "nodeLabel"]
+    assert LEVELS["x-kubernetes-list-type"] == "atomic"
+
+
+def test_names_and_labels_of_levels_are_unique():
+    """By rules in CEL, with a sentence each; and nothing stands below a node."""
+    rules = {rule["rule"]: rule["message"] for rule in LEVELS["x-kubernetes-validations"]}
+    assert "self.all(x, self.exists_one(y, y.name == x.name))" in rules
+    assert "self.all(x, self.exists_one(y, y.nodeLabel == x.nodeLabel))" in rules
+    assert any("kubernetes.io/hostname" in rule for rule in rules)
+    assert all(rules.values())
+
+
+@pytest.mark.parametrize(
+    ("field", "good", "bad"),
+    [
+        ("name", ["rack", "tier-0", "a"], ["Rack", "-a", "a b", ""]),
+        ("nodeLabel", ["zone", "a.example.com/Rack_1", "kubernetes.io/hostname"], ["a/b/c", "/x", "x/", "é", "a b"]),
+    ],
+)  # fmt: skip
+def test_words_and_label_keys_are_told_from_others(field, good, bad):
+    """By the patterns of the schema."""
+    pattern = LEVELS["items"]["properties"][field]["pattern"]
+    assert [word for word in good if not re.search(pattern, word)] == []
+    assert [word for word in bad if re.search(pattern, word)] == []
+
+
+def test_schema_of_topology_is_structural_and_described():
+    """Types everywhere, and words for `kubectl explain`."""
+    for path, schema in schemas(TOPOLOGY_SCHEMA):
+        assert isinstance(schema.get("type"), str), path
+        assert not {"$ref", "anyOf", "$defs", "title", "additionalProperties"} & schema.keys(), path
+    bare = [path for path, schema in schemas(TOPOLOGY_SCHEMA) if "description" not in schema]
+    assert bare == [".apiVersion", ".kind", ".metadata"]
+
+
+def test_columns_of_topology_show_what_exists():
+    """A column with a wrong path would be empty for ever, in silence."""
+    known = {path for path, _ in schemas(TOPOLOGY_SCHEMA)} | {".metadata.creationTimestamp"}
+    paths = [column["jsonPath"] for column in TOPOLOGY_VERSION["additionalPrinterColumns"]]
+    plain = [re.sub(r"\[[^]]*\]", "[]", path.replace('[?(@.type=="Usable")]', "[]")) for path in paths]
+    assert [path for path in plain if path not in known] == []

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from scheduler.engine.candidates import Candidate
+from scheduler.engine.gangs import is_bound
 from scheduler.engine.queue import QueueState
-from scheduler.engine.rollback import is_bound
 from scheduler.framework.effects import EvictPod
 from scheduler.model import gang_key_of
 from tests.builders import a_gang, a_node, a_pod

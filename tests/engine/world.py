@@ -24,6 +24,7 @@ from scheduler.framework.effects import (
 )
 from scheduler.model import Budget, Gang, Node, Pod, PriorityClass, gang_key_of
 from scheduler.model.api import Condition
+from scheduler.model.gang import COMPLETE_PHASES
 
 if TYPE_CHECKING:
     from scheduler.engine.decision import Decision
@@ -104,6 +105,20 @@ class World:
         self.engine = Engine(configuration or default(), lambda: self.now, 0, self.decisions.append)
         return self.add(*self.nodes.values(), *self.gangs.values(), *self.pods.values())
 
+    def crash(self, after: int) -> World:
+        """Let the engine decide; its process dies when so many bindings are carried out, and a new one takes over."""
+        for _ in range(100):
+            more = self.engine.step(self.work_units)
+            for effect in self.engine.take_effects():
+                if isinstance(effect, BindPod):
+                    after -= 1
+                    if after < 0:
+                        return self.restart()
+                self._carry_out(effect)
+            if not more:
+                break
+        return self.restart()
+
     def run(self, *, most_steps: int = 10_000) -> World:
         """Let the engine work until it has nothing more to do now."""
         for _ in range(most_steps):
@@ -166,6 +181,10 @@ class World:
     def events(self, reason: str) -> list[EmitEvent]:
         return [event for event in self.of(EmitEvent) if event.reason == reason]
 
+    def gang_status(self, name: str) -> SetGangStatus:
+        """Return the last status of a group."""
+        return next(status for status in reversed(self.of(SetGangStatus)) if status.name == name)
+
     def gang_phases(self, name: str) -> list[str]:
         return [status.phase for status in self.of(SetGangStatus) if status.name == name]
 
@@ -185,7 +204,8 @@ class World:
             case SetGangStatus():
                 gang = next((g for g in self.gangs.values() if g.uid == effect.uid), None)
                 if gang is not None:
-                    self.add(msgspec.structs.replace(gang, phase=effect.phase))
+                    was_complete = effect.phase in COMPLETE_PHASES or effect.satisfied in ("True", "False")
+                    self.add(msgspec.structs.replace(gang, phase=effect.phase, was_complete=was_complete))
 
     def _bind(self, effect: BindPod) -> None:
         pod = self.pods.get(effect.pod.uid)

@@ -27,6 +27,8 @@ Object = dict[str, Any]
 NAMESPACED = {
     "pods", "leases", "events", "podgroups", "poddisruptionbudgets", "persistentvolumeclaims", "services",
     "replicationcontrollers", "replicasets", "statefulsets", "csistoragecapacities",
+    "compositepodgroups", "jobs", "jobsets", "leaderworkersets", "rayclusters", "pytorchjobs", "tfjobs", "xgboostjobs",
+    "jaxjobs", "paddlejobs", "mpijobs", "batches",
 }  # fmt: skip
 KINDS = {
     "/api/v1/pods": "Pod",
@@ -97,6 +99,7 @@ class ScriptedServer:
         self.oldest = 0
         #: Headers that are accepted; empty for any.
         self.tokens: set[str] = set()
+        self.has_aggregated_discovery = True
         self._history: list[tuple[int, str, Object | None, Object | None]] = []
         self._answers: dict[tuple[str, str], deque[Answer]] = defaultdict(deque)
         self._watches: list[_Watch] = []
@@ -227,6 +230,8 @@ class ScriptedServer:
         return await self._do(request, body, is_watch=is_watch)
 
     async def _do(self, request: web.Request, body: Any, *, is_watch: bool) -> web.StreamResponse:  # noqa: PLR0911 - one return per kind of request
+        if request.path == "/apis" and self.has_aggregated_discovery and "g=apidiscovery" in request.headers["Accept"]:
+            return web.json_response(self._aggregated())
         if (found := self._discovery(request.path)) is not None:
             return web.json_response(found)
         match = _PATH.match(request.path)
@@ -247,6 +252,19 @@ class ScriptedServer:
         if sub == "binding":
             return self._bind(obj, body)
         return await self._one(request, path, obj, body)
+
+    def _aggregated(self) -> Object:
+        """Return groups, versions and resources in one document, as servers since 1.30 do."""
+        found: dict[str, dict[str, list[Object]]] = {}
+        for path in self.kinds:
+            if path.startswith("/apis/"):
+                _, _, group, version, plural = path.split("/")
+                found.setdefault(group, {}).setdefault(version, []).append({"resource": plural})
+        versions = {g: [{"version": v, "resources": r} for v, r in of.items()] for g, of in found.items()}
+        return {
+            "kind": "APIGroupDiscoveryList",
+            "items": [{"metadata": {"name": group}, "versions": of} for group, of in versions.items()],
+        }
 
     def _discovery(self, path: str) -> Object | None:
         if path == "/api":

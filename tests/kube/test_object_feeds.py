@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from scheduler.engine.inputs import Input, ObjectChanged, ObjectRemoved
+from scheduler.kube.discovery import Discovery
 from scheduler.kube.feeds import feeds
 from scheduler.kube.standby import Standby
 from scheduler.kube.views import PodViews
 from scheduler.model import Namespace, Owner
+from scheduler.model.dialects import DIALECTS
+from scheduler.model.hypernode import HyperNode
 from scheduler.model.storage import (
     Claim,
     CSIDriver,
@@ -22,6 +25,7 @@ from scheduler.model.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from scheduler.model.topology import Topology
 from tests.kube.scripted import CLAIMS, Answer, ScriptedServer
 
 if TYPE_CHECKING:
@@ -31,7 +35,8 @@ if TYPE_CHECKING:
     from scheduler.kube.reflector import Timing
 
 CORE, APPS, STORAGE = "/api/v1", "/apis/apps/v1", "/apis/storage.k8s.io/v1"
-#: Path, kind, type of the view, and its key for an object named "x" in namespace "default" or in none.
+#: Path, kind, type of the view, and its key for an object named "x" in namespace "default" or in none; topologies have
+#: their dialect there.
 KINDS: list[tuple[str, str, type, tuple[str, str]]] = [
     (f"{CORE}/namespaces", "Namespace", Namespace, ("", "x")),
     (f"{CORE}/services", "Service", Owner, ("default", "Service/x")),
@@ -45,6 +50,10 @@ KINDS: list[tuple[str, str, type, tuple[str, str]]] = [
     (f"{STORAGE}/csidrivers", "CSIDriver", CSIDriver, ("", "x")),
     (f"{STORAGE}/csistoragecapacities", "CSIStorageCapacity", StorageCapacity, ("default", "x")),
     (f"{STORAGE}/volumeattachments", "VolumeAttachment", VolumeAttachment, ("", "x")),
+    ("/apis/scheduling.ai-scheduler.io/v1alpha1/topologies", "Topology", Topology, ("ai-scheduler", "x")),
+    ("/apis/kueue.x-k8s.io/v1beta2/topologies", "Topology", Topology, ("kueue", "x")),
+    ("/apis/kai.scheduler/v1alpha1/topologies", "Topology", Topology, ("kai", "x")),
+    ("/apis/topology.volcano.sh/v1alpha1/hypernodes", "HyperNode", HyperNode, ("", "x")),
 ]
 
 
@@ -55,7 +64,17 @@ class Reading:
         """Make them."""
         self.inputs: list[Input] = []
         self.refused: list[str] = []
-        self.feeds = feeds(client, self.inputs.append, PodViews(self.inputs.append), timing, self.refused.append)
+        self.discovery = Discovery(client)
+        self.feeds = feeds(
+            client,
+            self.inputs.append,
+            PodViews(self.inputs.append),
+            self.discovery,
+            DIALECTS,
+            ["ai-scheduler"],
+            timing=timing,
+            on_refused=self.refused.append,
+        )
 
     async def synced(self) -> None:
         """Wait until all have listed, or know that there is nothing."""
@@ -72,7 +91,7 @@ class Reading:
 async def reading(client: Client, timing: Timing) -> AsyncIterator[Reading]:
     """Let all feeds run."""
     made = Reading(client, timing)
-    tasks = [asyncio.create_task(reflector.run()) for reflector in made.feeds]
+    tasks = [asyncio.create_task(part.run()) for part in (made.discovery, *made.feeds)]
     try:
         await made.synced()
         yield made
@@ -88,7 +107,7 @@ async def test_an_object_is_told_of_and_its_going_too(
 ) -> None:
     """With the view and the key under which the engine keeps it; the standby picture holds it in between."""
     server.kinds[path] = kind
-    meta = {"name": "x"} | ({"namespace": key[0]} if key[0] else {})
+    meta = {"name": "x"} | ({"namespace": key[0]} if key[0] and view is not Topology else {})
     server.put(path, {"metadata": meta, "spec": {}})
     picture = Standby()
     async with reading(client, timing) as read:

@@ -100,6 +100,40 @@ async def test_schedules_pods_and_gangs_and_ends_with_zero(server: ScriptedServe
     assert lease["spec"]["holderIdentity"] == ""
 
 
+async def test_gangs_of_other_dialects_and_of_configured_kinds_are_held_until_they_are_whole(
+    server: ScriptedServer,
+) -> None:
+    """What their objects say is read from the pending pod to the binding."""
+    kai, batches = "/apis/scheduling.run.ai/v2alpha2/podgroups", "/apis/example.com/v1/batches"
+    server.kinds |= {kai: "PodGroup", batches: "Batch"}
+    kind = {
+        "api_group": "example.com", "kind": "Batch", "versions": ["v1"], "resource": "batches", "name_label": "batch",
+        "roles": [{"path": "spec", "counts": [{"fields": ["size"]}]}],
+    }  # fmt: skip
+    server.put(NODES, a_big_node("n"))
+    meta = {"name": "g", "namespace": "default"}
+    server.put(kai, {"metadata": meta, "spec": {"minMember": 2}})
+    server.put(batches, {"metadata": meta, "spec": {"size": 2}})
+
+    def member(name: str, **said: dict[str, str]) -> dict[str, Any]:
+        pod = a_pod(name).cpu("1").manifest()
+        pod["metadata"] |= said
+        return pod
+
+    said: dict[str, dict[str, dict[str, str]]] = {
+        "kai": {"annotations": {"pod-group-name": "g"}}, "batch": {"labels": {"batch": "g"}}
+    }  # fmt: skip
+    for name, how in said.items():
+        server.put(PODS, member(f"{name}-0", **how))
+    server.put(PODS, a_pod("single").cpu("1").manifest())
+    async with replica(server, group_kinds=[kind]):
+        await server.until(lambda: node_of(server, "single"))
+        assert [node_of(server, f"{name}-0") for name in said] == ["", ""]
+        for name, how in said.items():
+            server.put(PODS, member(f"{name}-1", **how))
+        await server.until(lambda: all(node_of(server, f"{name}-{i}") for name in said for i in range(2)))
+
+
 async def test_a_standby_is_ready_and_writes_nothing_until_it_leads(server: ScriptedServer) -> None:
     """Then it takes over with its warm views."""
     server.put(NODES, a_big_node("n"))

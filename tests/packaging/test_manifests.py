@@ -6,6 +6,7 @@ from typing import Any
 import yaml
 
 from scheduler import config
+from scheduler.model.dialects import DIALECTS
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "manifests"
@@ -74,7 +75,23 @@ def test_scheduler_may_do_what_it_must_and_no_more():
         ("", "namespaces"): read,
         ("scheduling.k8s.io", "priorityclasses"): read,
         ("policy", "poddisruptionbudgets"): read,
+        ("scheduling.k8s.io", "podgroups"): read,
+        ("scheduling.k8s.io", "podgroups/status"): {"patch"},
+        ("scheduling.k8s.io", "compositepodgroups"): read,
+        ("scheduling.k8s.io", "compositepodgroups/status"): {"patch"},
         ("scheduling.x-k8s.io", "podgroups"): read,
+        ("scheduling.volcano.sh", "podgroups"): read,
+        ("scheduling.run.ai", "podgroups"): read,
+        ("scheduling.sigs.k8s.io", "podgroups"): read,
+        ("batch", "jobs"): read,
+        ("jobset.x-k8s.io", "jobsets"): read,
+        ("leaderworkerset.x-k8s.io", "leaderworkersets"): read,
+        ("ray.io", "rayclusters"): read,
+        **{("kubeflow.org", f"{kind}jobs"): read for kind in ("pytorch", "tf", "xgboost", "jax", "paddle", "mpi")},
+        ("scheduling.ai-scheduler.io", "topologies"): read,
+        ("kueue.x-k8s.io", "topologies"): read,
+        ("kai.scheduler", "topologies"): read,
+        ("topology.volcano.sh", "hypernodes"): read,
         ("", "services"): read,
         ("", "replicationcontrollers"): read,
         ("apps", "replicasets"): read,
@@ -93,6 +110,17 @@ def test_scheduler_may_do_what_it_must_and_no_more():
         ("scheduling.ai-scheduler.io", "podgroups/status"): {"patch"},
         ("events.k8s.io", "events"): {"create", "patch"},
     }
+
+
+def test_everything_that_tells_about_gangs_may_be_read():
+    """What a dialect reads without a right for it is simply absent, which nobody would notice."""
+    granted = {
+        (group, resource)
+        for rule in OBJECTS["ClusterRole", "ai-scheduler"]["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    assert {(source.group, source.resource) for dialect in DIALECTS for source in dialect.sources} <= granted
 
 
 def test_pod_meets_the_restricted_standard():

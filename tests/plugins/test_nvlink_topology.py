@@ -13,13 +13,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from scheduler.config import parse
 from scheduler.engine.access import Access, Ties
 from scheduler.engine.flights import Flights
 from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.workload import Workload
 from scheduler.plugins.nvlink_topology import NVLinkTopology, NVLinkTopologyArgs
 from scheduler.plugins.nvlink_topology.occupancy import LEAST_REMEMBERED
 from scheduler.state.cluster import ClusterState
@@ -390,13 +388,17 @@ def test_unknown_node_is_no_accident():
     assert desk.annotations(pod) == {}
 
 
-# ---- domains ----------------------------------------------------------------------------------------------------------
+# ---- arguments --------------------------------------------------------------------------------------------------------
 
 
-def gang_of(count: int, gpus: int = 4) -> tuple[Workload, list[Pod]]:
-    """Return a gang as the queue holds it, and its pods."""
-    pods = [pod.build() for pod in a_pod("w").gpus(gpus).gang("job", count).times(count)]
-    return Workload("gang:job", {pod.uid: pod for pod in pods}, a_gang("job", count).build(), count), pods
+def test_arguments_choose_the_resource():
+    """Another resource is counted."""
+    args = NVLinkTopologyArgs.model_validate({"resourceName": "example.com/gpu"})
+    desk = Desk(machine("e0"), args=args)
+    assert skips(desk.plugin.pre_score(desk.state, a_pod("q").gpus(1, GPU).build(), desk.access.snapshot.nodes))
+
+
+# ---- with the engine --------------------------------------------------------------------------------------------------
 
 
 def rack(count: int = 2) -> list[NodeBuilder]:
@@ -407,72 +409,6 @@ def rack(count: int = 2) -> list[NodeBuilder]:
     return [*trays, machine("c0").label(LEAF, "leaf-2"), machine("d0")]
 
 
-def test_cliques_come_before_leaves_and_nodes_without_labels_are_in_none():
-    """Rows are a0 a1 b0 b1 c0 d0: each clique is a domain of level 0, each leaf one of level 1."""
-    desk = Desk(*rack())
-    workload, _ = gang_of(2)
-    found = desk.plugin.generate_domains(desk.state, workload, desk.access.snapshot.nodes)
-    assert [(d.name, d.rows, d.level) for d in found] == [
-        ("a", (0, 1), 0), ("b", (2, 3), 0), (f"{LEAF}=leaf-1", (0, 1, 2, 3), 1), (f"{LEAF}=leaf-2", (4,), 1),
-    ]  # fmt: skip
-
-
-def test_domain_where_members_run_comes_first():
-    """A gang that lost a member is completed in its clique, or else on its leaf; members that ended do not count."""
-    desk = Desk(
-        *rack(), a_pod("w-9").gpus(4).gang("job").on("b1"), a_pod("w-8").gang("job").on("c0").phase("Succeeded")
-    )
-    workload, _ = gang_of(2)
-    desk.add(workload.gang)
-    found = desk.plugin.generate_domains(desk.state, workload, desk.access.snapshot.nodes)
-    assert [d.name for d in found if d.level < 0] == ["b", f"{LEAF}=leaf-1"]
-
-
-def test_gangs_without_gpus_have_no_domains():
-    """Nothing is gained by NVLink then."""
-    desk = Desk(*rack())
-    workload, _ = gang_of(2, gpus=0)
-    assert desk.plugin.generate_domains(desk.state, workload, desk.access.snapshot.nodes) == []
-
-
-def test_a_group_that_equals_a_tighter_one_is_left_out():
-    """A leaf switch that serves just one clique is not tried twice."""
-    desk = Desk(*(machine(f"a{i}").label(CLIQUE, "a").label(LEAF, "leaf") for i in range(2)))
-    workload, _ = gang_of(2)
-    assert [d.name for d in desk.plugin.generate_domains(desk.state, workload, desk.access.snapshot.nodes)] == ["a"]
-
-
-def test_placements_in_one_clique_and_tight_ones_are_worth_more():
-    """60 for one clique, and 40 times the share of the GPUs that the gang wants: 8 of 8, of 16 and of 32 (c0 and d0: 8 each)."""
-    desk = Desk(*rack())
-    workload, _ = gang_of(2)
-    worth = [
-        desk.plugin.score_placement(desk.state, workload, rows)
-        for rows in ((0, 1), (0, 1, 2, 3), (4,), tuple(range(6)), ())
-    ]
-    assert worth == [100, 20, 40, 10, 0]
-
-
-@pytest.mark.parametrize("labels", [["a", "a"], [""]])
-def test_domain_labels_must_make_sense(labels):
-    """A label that is there twice or empty is refused."""
-    with pytest.raises(ValidationError, match="each label key once"):
-        NVLinkTopologyArgs.model_validate({"domainLabels": labels})
-
-
-def test_arguments_choose_resource_and_labels():
-    """Another resource is counted, and only the given labels make domains."""
-    args = NVLinkTopologyArgs.model_validate({"resourceName": "example.com/gpu", "domainLabels": ["example.com/rack"]})
-    desk = Desk(*rack(), machine("e0").label("example.com/rack", "r"), args=args)
-    pod = a_pod("p").request("example.com/gpu", 1).build()
-    workload = Workload("pod", {pod.uid: pod})
-    names = [d.name for d in desk.plugin.generate_domains(desk.state, workload, desk.access.snapshot.nodes)]
-    assert names == ["a", "b", "example.com/rack=r"]
-    assert skips(desk.plugin.pre_score(desk.state, a_pod("q").gpus(1, GPU).build(), desk.access.snapshot.nodes))
-
-
-# ---- with the engine --------------------------------------------------------------------------------------------------
-
 CONFIGURATION = parse(
     """
     profiles:
@@ -482,13 +418,14 @@ CONFIGURATION = parse(
             enabled:
               - name: NVLinkTopology
                 weight: 100
+              - name: FabricTopology
     """
 )
 
 
 def test_gang_stays_in_one_clique_and_publishes_its_gpus():
     """Four members fill two trays of one clique; each GPU is given once, and the pods carry it after their binding."""
-    nodes = [node.cpu(64) for node in rack()]
+    nodes = [node.cpu(64) for node in rack()[:4]]
     members = [a_pod(f"job-{i}").gpus(2).cpu(1).gang("job") for i in range(4)]
     world = World(nodes, a_gang("job", 4), members, configuration=CONFIGURATION).run()
     told: dict[str, int] = {}
@@ -496,7 +433,7 @@ def test_gang_stays_in_one_clique_and_publishes_its_gpus():
         mask = parse_gpus(pod.annotations[GPUS], 4)[0]
         assert not mask & told.get(pod.node_name, 0)
         told[pod.node_name] = told.get(pod.node_name, 0) | mask
-        assert pod.annotations[DOMAIN] == pod.node_name[0]
+        assert pod.annotations[DOMAIN].split("/")[-1] == pod.node_name[0]
     assert {name[0] for name in told} in ({"a"}, {"b"})
     assert set(told.values()) == {0b1111}
 

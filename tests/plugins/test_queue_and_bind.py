@@ -27,6 +27,17 @@ def test_the_queue_is_ordered_by_priority_then_age_then_name() -> None:
     assert [workload.key for workload in ordered] == ["x/high", "x/a", "x/b", "x/young", "x/low"]
 
 
+def test_gangs_that_lost_members_go_before_others_of_their_priority() -> None:
+    """However long those have waited; a higher priority still goes first."""
+    workloads = [
+        Workload("x/old", priority=0, since=1.0),
+        Workload("x/repair", priority=0, since=9.0, is_repair=True),
+        Workload("x/high", priority=1, since=9.0),
+    ]
+    ordered = sorted(workloads, key=make(PrioritySort).sort_key)
+    assert [workload.key for workload in ordered] == ["x/high", "x/repair", "x/old"]
+
+
 def test_gated_pods_wait_for_their_gates() -> None:
     """The reason names them, and only a change of the pod can cure it."""
     status = make(SchedulingGates).pre_enqueue(a_pod().gate("quota").gate("data").build())

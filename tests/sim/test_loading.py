@@ -86,9 +86,9 @@ def test_nulls_are_absent() -> None:
 def test_kinds_that_are_not_read_are_counted_once() -> None:
     """ConfigMaps and the like are no error; a note counts them."""
     data = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "s"}}
-    volcano = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "g"}}
-    world = a_world(*nodes(1, 0), data, data | {"metadata": {"name": "t"}}, volcano)
-    assert world.notes == ("not read: 2 ConfigMap (v1), 1 PodGroup (scheduling.volcano.sh/v1beta1)",)
+    grove = {"apiVersion": "scheduler.grove.io/v1alpha1", "kind": "PodGang", "metadata": {"name": "g"}}
+    world = a_world(*nodes(1, 0), data, data | {"metadata": {"name": "t"}}, grove)
+    assert world.notes == ("not read: 2 ConfigMap (v1), 1 PodGang (scheduler.grove.io/v1alpha1)",)
 
 
 # Problems.

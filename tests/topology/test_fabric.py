@@ -63,3 +63,16 @@ def test_sums_of_children_are_the_sum_of_the_parent(nodes: list[tuple[str | None
         np.add.at(by_parent, made.parents[level], made.totals(level, per_row))
         assert by_parent.tolist() == made.totals(level - 1, per_row).tolist()
         assert (made.parents[level][made.of_rows[level]] == made.of_rows[level - 1]).all()
+
+
+def test_an_alias_counts_unless_two_levels_have_it_or_one_is_called_so() -> None:
+    """What is not clear is not guessed; a name beats an alias."""
+    levels = [Level("a", "x/a", ("wide", "both", "b")), Level("b", "x/b", ("both",))]
+    made = Fabric(levels, [["v"], ["w"]], ["n"])
+    assert [made.level_of(name) for name in ("wide", "both", "b", "node", "host")] == [0, None, 1, 2, 2]
+
+
+def test_any_name_can_be_sorted() -> None:
+    """Digits of other scripts are no numbers, and equal numbers are told apart by their spelling."""
+    made = fabric(("²", "r01"), ("²", "r1"), ("a", "1r"), ("a", "r"))
+    assert (made.count(0), made.count(1)) == (2, 4)

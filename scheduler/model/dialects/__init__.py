@@ -7,20 +7,39 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .armada import ARMADA
 from .coscheduling import COSCHEDULING
 from .dialect import Dialect, GroupSource
+from .kai import KAI
+from .koordinator import KOORDINATOR
+from .kueue import KUEUE
+from .native import NATIVE
 from .own import OWN, gang_from_api
+from .owner_kinds import owner_kinds
+from .owners import owner_dialects
+from .volcano import VOLCANO
+from .yunikorn import YUNIKORN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from scheduler.config import GroupKind
     from scheduler.model.api import ApiPod
     from scheduler.model.gang import Membership
 
-__all__ = ["DIALECTS", "GROUPS", "Dialect", "GroupSource", "gang_from_api", "membership_of"]
+__all__ = ["DIALECTS", "GROUPS", "Dialect", "GroupSource", "dialects_of", "gang_from_api", "membership_of"]
 
-#: Where a pod speaks several, the first one counts.
-DIALECTS: tuple[Dialect, ...] = (OWN, COSCHEDULING)
+#: Those in which a user, or a controller made for gangs, says it; before what follows from a pod's owner alone.
+_SAID = (OWN, NATIVE, COSCHEDULING, VOLCANO, KAI, KOORDINATOR, KUEUE, YUNIKORN, ARMADA)
+
+
+def dialects_of(group_kinds: Sequence[GroupKind] = ()) -> tuple[Dialect, ...]:
+    """Return the dialects of a configuration with these `groupKinds`; where a pod speaks several, the first one counts."""
+    return (*_SAID, *owner_dialects(owner_kinds(group_kinds)))
+
+
+#: Those without a configuration.
+DIALECTS: tuple[Dialect, ...] = dialects_of()
 #: Dialects whose PodGroups are of the same shape as ours, to the API group of that.
 GROUPS = {dialect.name: dialect.sources[0].group for dialect in (OWN, COSCHEDULING)}
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from scheduler.config.duration import parse_duration
 from scheduler.model.api import ObjectMeta
 from scheduler.model.gang import DEFAULT_GRACE_SECONDS, Gang, GangKey, Membership, Subgroup
 from scheduler.model.topology_constraint import TopologyConstraint
@@ -151,6 +150,8 @@ def _staleness(text: str | None, problems: list[str]) -> tuple[str, float]:
     """Return what happens to a running gang below its minimum, and after how many seconds: KAI evicts it, or never does."""
     if not text:
         return "Evict", DEFAULT_GRACE_SECONDS
+    from scheduler.config.duration import parse_duration  # noqa: PLC0415 - pydantic is slow to import
+
     try:
         seconds = parse_duration(text).total_seconds()
     except ValueError:

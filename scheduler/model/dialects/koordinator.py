@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from scheduler.config.duration import parse_duration
 from scheduler.model.api import ApiPodGroup
 from scheduler.model.gang import COMPLETE_PHASES, DEFAULT_SCHEDULE_TIMEOUT_SECONDS, Gang, GangKey, Membership
 
@@ -105,6 +104,8 @@ def _waiting_seconds(annotations: Mapping[str, str], problems: list[str]) -> int
     text = annotations.get(WAITING_ANNOTATION)
     if not text:
         return DEFAULT_SCHEDULE_TIMEOUT_SECONDS
+    from scheduler.config.duration import parse_duration  # noqa: PLC0415 - pydantic is slow to import
+
     try:
         seconds = math.ceil(parse_duration(text).total_seconds())
     except ValueError:

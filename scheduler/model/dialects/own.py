@@ -7,27 +7,39 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from scheduler.model.api import ApiPodGroup
 from scheduler.model.gang import (
     BELOW_MINIMUM,
     COMPLETE_PHASES,
+    DEFAULT_GRACE_SECONDS,
     DEFAULT_SCHEDULE_TIMEOUT_SECONDS,
+    INCOMPLETE_POLICIES,
     PREFIX,
+    SATISFIED,
     Gang,
     GangKey,
     Membership,
+    Subgroup,
 )
 from scheduler.model.times import parse_time
+from scheduler.model.topology_constraint import TopologyConstraint
 
+from .counts import count_of, shown
 from .dialect import Dialect, GroupSource
 from .ranks import rank_of
+from .trees import least_members, tree_problems
 
 if TYPE_CHECKING:
-    from scheduler.model.api import ApiPod
+    from scheduler.model.api import ApiPod, PodGroupSpec, PodGroupStatus
+    from scheduler.model.podgroup_api import Role, TopologyWish, WhenIncomplete
 
 NAME = "ai-scheduler"
 GROUP_LABEL = f"{PREFIX}/pod-group"
 ROLE_LABEL = f"{PREFIX}/role"
+MOST_ROLES = 64
+DISRUPTION_MODES = ("Single", "All")
 
 
 def member(pod: ApiPod) -> Membership | None:
@@ -52,7 +64,7 @@ def gang_from_api(api: ApiPodGroup, dialect: str = NAME) -> Gang:
         problems.append(f"spec.scheduleTimeoutSeconds: {timeout} is out of range; allowed are seconds from 1")
         timeout = None
     meta = api.metadata
-    return Gang(
+    gang = Gang(
         key=GangKey(dialect, meta.namespace or "default", meta.name),
         uid=meta.uid,
         api_version=api.api_version,
@@ -64,15 +76,103 @@ def gang_from_api(api: ApiPodGroup, dialect: str = NAME) -> Gang:
         annotations=meta.annotations or {},
         labels=meta.labels or {},
         phase=api.status.phase,
-        was_complete=api.status.phase in COMPLETE_PHASES
-        or any(condition.reason == BELOW_MINIMUM for condition in api.status.conditions or ()),
+        was_complete=_was_complete(api.status),
         problems=tuple(problems),
     )
+    return _with_own(gang, api.spec) if dialect == NAME else gang
 
 
 def read(api: ApiPodGroup) -> tuple[Gang, ...]:
     """Return the one gang that a PodGroup is."""
     return (gang_from_api(api),)
+
+
+def _was_complete(status: PodGroupStatus) -> bool:
+    """Tell whether a status says that the minimum was on nodes before, and some of its pods have been there since."""
+    return status.phase in COMPLETE_PHASES or any(
+        condition.reason == BELOW_MINIMUM or (condition.type == SATISFIED and condition.status in ("True", "False"))
+        for condition in status.conditions or ()
+    )
+
+
+def _with_own(gang: Gang, spec: PodGroupSpec) -> Gang:
+    """Return the gang with what only our own groups can say."""
+    problems: list[str] = list(gang.problems)
+    roles = spec.roles or []
+    if len(roles) > MOST_ROLES:
+        problems.append(f"spec.roles: {len(roles)} are too many; allowed are {MOST_ROLES}")
+    asked = structs.replace(
+        gang,
+        min_subgroups=_least(spec.min_roles, "spec.minRoles", problems),
+        subgroups=tuple(_subgroup(role, problems) for role in roles[:MOST_ROLES]),
+    )
+    subgroups, faults = tree_problems(asked, field="spec.roles", minimum="minRoles")
+    policy, grace_seconds = _when_incomplete(spec.when_incomplete, problems)
+    if spec.disruption_mode and spec.disruption_mode not in DISRUPTION_MODES:
+        allowed = " and ".join(DISRUPTION_MODES)
+        problems.append(f"spec.disruptionMode: {shown(spec.disruption_mode)} is unknown; allowed are {allowed}")
+    return structs.replace(
+        asked,
+        min_member=max(gang.min_member, least_members(subgroups, asked.min_subgroups)),
+        subgroups=subgroups,
+        topology=_topology(spec.topology, "spec.topology", problems),
+        incomplete_policy=policy,
+        grace_seconds=grace_seconds,
+        is_one_unit=spec.disruption_mode == "All",
+        problems=(*problems, *faults),
+    )
+
+
+def _subgroup(role: Role, problems: list[str]) -> Subgroup:
+    field = f"spec.roles[{role.name}]"
+    return Subgroup(
+        name=role.name,
+        parent=role.parent,
+        min_member=count_of(role.min_member, f"{field}.minMember", problems) or 0,
+        min_subgroups=_least(role.min_roles, f"{field}.minRoles", problems),
+        topology=_topology(role.topology, f"{field}.topology", problems),
+    )
+
+
+def _least(count: int | None, field: str, problems: list[str]) -> int | None:
+    return None if count is None else count_of(count, field, problems, 1)
+
+
+def _topology(wish: TopologyWish | None, field: str, problems: list[str]) -> TopologyConstraint | None:
+    """Return the constraint; one that names no level asks for nothing."""
+    if wish is None:
+        return None
+    segment = wish.segment
+    size = 0
+    if segment is not None:
+        size = count_of(segment.size, f"{field}.segment.size", problems, 1) or 0
+        if not segment.required and not segment.preferred:
+            problems.append(f"{field}.segment: it names no level; required or preferred must be one")
+    constraint = TopologyConstraint(
+        topology=wish.name,
+        required=wish.required,
+        preferred=tuple(wish.preferred or ()),
+        segment_size=size,
+        segment_required=segment.required if segment is not None else "",
+        segment_preferred=segment.preferred if segment is not None else "",
+        spread=wish.spread,
+        exclusive=wish.exclusive,
+    )
+    return constraint if constraint.levels else None
+
+
+def _when_incomplete(wish: WhenIncomplete | None, problems: list[str]) -> tuple[str, float]:
+    """Return the policy and its grace, in seconds."""
+    policy = wish.policy if wish is not None and wish.policy else INCOMPLETE_POLICIES[0]
+    if policy not in INCOMPLETE_POLICIES:
+        allowed = ", ".join(INCOMPLETE_POLICIES)
+        problems.append(f"spec.whenIncomplete.policy: {shown(policy)} is unknown; allowed are {allowed}")
+        policy = INCOMPLETE_POLICIES[0]
+    grace = wish.grace_period_seconds if wish is not None else None
+    if grace is not None and grace < 0:
+        problems.append(f"spec.whenIncomplete.gracePeriodSeconds: {grace} is out of range; allowed are seconds from 0")
+        grace = None
+    return policy, DEFAULT_GRACE_SECONDS if grace is None else grace
 
 
 OWN = Dialect(NAME, member, (GroupSource(PREFIX, ("v1alpha1",), "podgroups", "PodGroup", ApiPodGroup, read),))

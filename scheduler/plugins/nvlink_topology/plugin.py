@@ -1,7 +1,7 @@
-"""NVLinkTopology prefers nodes whose free GPUs are joined best by NVLink, and keeps gangs inside one NVLink domain.
+"""NVLinkTopology prefers nodes whose free GPUs are joined best by NVLink.
 
-At Score for pods that ask for whole GPUs, at GenerateDomains and ScorePlacement for gangs of them, at Reserve, where it chooses
-the set of GPUs that it scored and publishes it as annotations of the binding.  It refuses nothing.
+At Score for pods that ask for whole GPUs, and at Reserve, where it chooses the set of GPUs that it scored and publishes it as
+annotations of the binding.  It refuses nothing; that gangs stay inside one NVLink domain is FabricTopology's concern.
 
 It does not allocate: with a device plugin the kubelet chooses the GPUs, so the set that is published is *assumed*.  It is what
 NVIDIA's device plugin picks too where its policy agrees; the choice of the node is what this plugin decides.
@@ -11,22 +11,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from scheduler.config import ConfigurationModel
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import Status
 from scheduler.topology import GPUS_ANNOTATION, Basis, clique_of, format_gpus
 
-from .domains import domains_of, worth
 from .occupancy import Occupancy
 
 if TYPE_CHECKING:
     from scheduler.framework.cycle_state import CycleState
     from scheduler.framework.handle import Handle
-    from scheduler.framework.plugin import Domain
-    from scheduler.framework.workload import Workload
     from scheduler.model import Pod
     from scheduler.state.rows import Row
     from scheduler.state.snapshot import Ints, Nodes
@@ -36,11 +32,6 @@ PLACEMENT_ANNOTATION = "scheduling.ai-scheduler.io/placement"
 DOMAIN_ANNOTATION = "scheduling.ai-scheduler.io/domain"
 #: First part of the key under which DefaultBinder finds what to publish; the second is the pod's uid.
 ANNOTATIONS = "annotations"
-#: Topograph's switch labels, from 1.0 on and before, from the closest switch up.
-SWITCH_LABELS = (
-    "fabric.topograph.run/tier-0", "network.topology.nvidia.com/leaf",
-    "fabric.topograph.run/tier-1", "network.topology.nvidia.com/spine",
-)  # fmt: skip
 
 
 class NVLinkTopologyArgs(ConfigurationModel):
@@ -48,15 +39,6 @@ class NVLinkTopologyArgs(ConfigurationModel):
 
     resource_name: str = Field(default="nvidia.com/gpu", min_length=1)
     """The resource that counts whole GPUs."""
-    domain_labels: list[str] = Field(default=list(SWITCH_LABELS))
-    """Node labels that name the domains gangs are kept in, from the tightest to the widest; NVLink cliques come before them."""
-
-    @field_validator("domain_labels")
-    @classmethod
-    def _are_different(cls, labels: list[str]) -> list[str]:
-        if "" in labels or len(set(labels)) != len(labels):
-            raise ValueError("allowed is each label key once, and none that is empty")
-        return labels
 
 
 class NVLinkTopology(Plugin):
@@ -86,15 +68,6 @@ class NVLinkTopology(Plugin):
         """Return what the best free set of each node is worth (`scoring.score`)."""
         return self._occupancy.scores(nodes, pod.requests.get(self._resource, 0))
 
-    def generate_domains(self, state: CycleState, workload: Workload, nodes: Nodes) -> list[Domain]:
-        """Return the NVLink cliques and the groups by label, those where members of the gang run first."""
-        return domains_of(nodes, self.args.domain_labels, self._home(workload)) if self._wanted(workload) else []
-
-    def score_placement(self, state: CycleState, workload: Workload, rows: tuple[int, ...]) -> int:
-        """Prefer nodes that one NVLink clique joins, and few of them (`domains.worth`)."""
-        nodes = self.handle.snapshot.nodes.select(np.array(rows, dtype=np.int64))
-        return worth(nodes, self._resource, self._wanted(workload))
-
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Choose the pod's GPUs, remember them, and leave them for the Binding to publish; others' annotations win."""
         row = self._row(node_name)
@@ -123,15 +96,3 @@ class NVLinkTopology(Plugin):
         """Return what is known of a node in this cycle; None if it is gone."""
         index = self.handle.snapshot.row_of.get(node_name)
         return None if index is None else self.handle.snapshot.all_rows[index]
-
-    def _wanted(self, workload: Workload) -> int:
-        """Return how many GPUs the pending pods ask for."""
-        return sum(pod.requests.get(self._resource, 0) for pod in workload.pods.values())
-
-    def _home(self, workload: Workload) -> set[str]:
-        """Return the nodes on which members of the gang are already."""
-        if workload.gang is None:
-            return set()
-        cluster = self.handle.cluster
-        members = [pod for pod in cluster.members(workload.gang.key) if not pod.is_terminal]
-        return {name for pod in members if (name := cluster.node_of(pod.uid)) is not None}

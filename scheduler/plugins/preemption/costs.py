@@ -29,14 +29,18 @@ Cost = tuple[int, int, int, float]
 class Costs:
     """Rows and the units on them that may go."""
 
-    def __init__(self, handle: Handle, units: Units, trial: Trial, pods: Sequence[Pod]) -> None:
-        """Look at the shapes; `weigh` looks at the nodes."""
+    def __init__(
+        self, handle: Handle, units: Units, trial: Trial, pods: Sequence[Pod], within: Bools | None = None
+    ) -> None:
+        """Look at the shapes; `weigh` looks at the nodes, those of `within` only."""
         self._handle = handle
         self._units = units
         self._shapes = list({pod.shape: pod for pod in pods}.values())
         self._asks = [trial.asks(pod) or {} for pod in self._shapes]
         self._counts = [sum(p.shape == pod.shape for p in pods) for pod in self._shapes]
         self._curable = [trial.curable(pod) for pod in self._shapes]
+        if within is not None:
+            self._curable = [curable & within for curable in self._curable]
         self._chosen: set[int] = set()
         self._weak: dict[int, list[Unit]] = {}
         self._by_unit: dict[int, list[int]] = {}

@@ -30,6 +30,8 @@ NAME = "GangPreemption"
 _CURES = ClusterEvent.POD_REMOVED | ClusterEvent.POD_ASSIGNED | ClusterEvent.NODE_ANY
 #: For how many units another placement is looked for that spares them.
 MOST_SEARCHES = 64
+#: In how many domains a plan is made, for a gang that has to be in one; the least harmful one is taken.
+MOST_REGIONS = 8
 Steps = Generator[int, None, "PostFilterResult | Status"]
 
 
@@ -47,11 +49,30 @@ class GangPreemption(Plugin):
         trial = self.handle.trial(workload, pods)
         yield from trial.evaluate()
         units = Units(self.handle, workload.priority, workload.gang.key if workload.gang else None)
-        costs = Costs(self.handle, units, trial, pods)
-        if (reachable := costs.reachable(workload.priority)) < workload.needed:
+        found, reachable, tried = list[PostFilterResult](), 0, 0
+        for within in trial.regions():
+            costs = Costs(self.handle, units, trial, pods, within)
+            reachable = max(reachable, reached := costs.reachable(workload.priority))
+            yield len(failure.nodes)
+            if reached < workload.needed:
+                continue
+            costs.weigh(workload.priority)
+            answer = yield from self._plan_within(workload, trial, costs)
+            if answer is not None:
+                found.append(answer)
+            tried += 1
+            if tried >= MOST_REGIONS:
+                break
+        if found:
+            return min(found, key=_harm)
+        if reachable < workload.needed:
             return _no("preemption: evicting every less important pod would not make enough room.", reachable)
-        costs.weigh(workload.priority)
-        yield len(failure.nodes)
+        return _no("preemption: no set of less important pods makes room for the whole gang.", workload.needed)
+
+    def _plan_within(
+        self, workload: Workload, trial: Trial, costs: Costs
+    ) -> Generator[int, None, PostFilterResult | None]:
+        """Return a plan on the rows that the costs look at; everything is as it was then."""
         plan = _WhatIf(self.handle.snapshot)
         try:
             return (yield from self._plan(workload, trial, costs, plan))
@@ -59,7 +80,9 @@ class GangPreemption(Plugin):
             trial.clear()
             plan.restore()
 
-    def _plan(self, workload: Workload, trial: Trial, costs: Costs, plan: _WhatIf) -> Steps:
+    def _plan(
+        self, workload: Workload, trial: Trial, costs: Costs, plan: _WhatIf
+    ) -> Generator[int, None, PostFilterResult | None]:
         """Evict the cheapest units until the minimum fits; members above it are worth no eviction."""
         needed, evictions, next_try = workload.needed, 0, 0
         for units in costs.cheapest():
@@ -76,7 +99,7 @@ class GangPreemption(Plugin):
         if evictions and (yield from trial.place_all(needed, costs.allowed, most=needed)):
             yield from self._spare(needed, trial, costs, plan)
             return self._result(trial, plan)
-        return _no("preemption: no set of less important pods makes room for the whole gang.", needed)
+        return None
 
     def _spare(self, needed: int, trial: Trial, costs: Costs, plan: _WhatIf) -> Iterator[int]:
         """Bring back every unit that the gang can do without, where it is placed or placed anew, the most important first."""
@@ -99,7 +122,7 @@ class GangPreemption(Plugin):
             plan.evict(unit)
             costs.open(rows, placed)
 
-    def _result(self, trial: Trial, plan: _WhatIf) -> PostFilterResult | Status:
+    def _result(self, trial: Trial, plan: _WhatIf) -> PostFilterResult:
         names = {uid: self.handle.snapshot.all_rows[row].node.name for uid, (_, row) in trial.placed.items()}
         gone = [(pod, node) for unit in plan.evicted() for pod, node in unit.pods]
         cost = [pod for pod, _ in gone if not self.handle.cluster.is_going(pod)]
@@ -148,6 +171,12 @@ class _WhatIf:
         """Bring everybody back."""
         for unit in self.evicted():
             self.bring_back(unit)
+
+
+def _harm(plan: PostFilterResult) -> tuple[int, int, int]:
+    """Return what a plan breaks: budgets, then the most important victim, then how many there are."""
+    victims = plan.victims
+    return sum(v.violates_budget for v in victims), max((v.pod.priority for v in victims), default=0), len(victims)
 
 
 def _by_row(trial: Trial) -> dict[int, list[Pod]]:

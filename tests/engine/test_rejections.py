@@ -1,0 +1,84 @@
+"""Pods that a kubelet refuses: their room is free, their gang is mended elsewhere, and keeps off that node for a while."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.model import GangKey
+from tests.builders import a_gang, a_node
+
+from .shapes import members, nodes, stays
+from .world import World
+
+REASONS = ["OutOfcpu", "OutOfnvidia.com/gpu", "UnexpectedAdmissionError", "TopologyAffinityError", "NodeAffinity"]
+KEY = GangKey("ai-scheduler", "default", "job")
+
+
+def shunned(world):
+    """Return the names of the nodes that the gang keeps off."""
+    access = world.engine._core.access
+    access.snapshot = world.engine.state.snapshot()
+    return {access.snapshot.all_rows[row].node.name for row in access.shunned_rows(KEY, world.now)}
+
+
+def rejected(reason="OutOfcpu", room=2):
+    """Return a world in which a node refuses one of two members, and the name of the node."""
+    world = World(nodes(room), a_gang("job", 2), members("job", 2)).wait(5)
+    node = world.node_of("job-0")
+    return world.change("job-0", phase="Failed", status_reason=reason).wait(1), node
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_refused_member_is_replaced_elsewhere(reason):
+    """Its gang is told, and the replacement goes to another node though the first one looks free."""
+    world, node = rejected(reason, room=3)
+    assert world.gang_status("job").satisfied == "False"
+    assert len(world.events("RejectedByNode")) == 1
+    assert shunned(world) == {node}
+    world.add(members("job", 1, start=7)).run()
+    assert world.node_of("job-7") not in ("", node)
+
+
+def test_node_that_refused_is_tried_again_after_five_minutes():
+    """If there is no other, the gang waits for it; nothing else has to happen."""
+    world, node = rejected()
+    world.add(members("job", 1, start=7)).wait(200)
+    assert not world.node_of("job-7")
+    world.wait(120)
+    assert world.node_of("job-7") == node
+    assert shunned(world) == set()
+    stays(world)
+
+
+def test_others_may_use_a_node_that_refused():
+    """Only that gang is known to be unwelcome there."""
+    world, node = rejected()
+    world.add(a_gang("other", 1), members("other", 1)).run()
+    assert world.node_of("other-0") == node
+
+
+@pytest.mark.parametrize("reason", ["Evicted", "DeadlineExceeded", ""])
+def test_other_failures_are_no_refusal(reason):
+    """A pod that failed for another reason may go where it was."""
+    world, node = rejected(reason)
+    assert shunned(world) == set()
+    world.add(members("job", 1, start=7)).run()
+    assert world.node_of("job-7") == node
+
+
+def test_failure_after_the_start_is_no_refusal():
+    """The node took the pod, whatever the reason says."""
+    world = World(nodes(2), a_gang("job", 2), members("job", 2)).wait(5)
+    world.change("job-0", phase="Running").wait(1)
+    world.change("job-0", phase="Failed", status_reason="OutOfcpu").wait(1)
+    assert shunned(world) == set()
+
+
+def test_refusal_during_the_start_is_mended_before_the_rollback():
+    """A gang that never was complete has its schedule timeout to find another node."""
+    world = World(nodes(2), a_gang("job", 2).timeout(30), members("job", 2)).run()
+    world.change("job-0", phase="Failed", status_reason="OutOfpods").wait(5)
+    world.add(a_node("n9").gpus(8), members("job", 1, start=7)).wait(5)
+    assert world.bound_members("job") == 3
+    assert world.node_of("job-7") == "n9"
+    assert world.evicted == []

@@ -1,0 +1,238 @@
+"""Feeds of group objects: each dialect's gangs come, change and go, and an API is looked for by discovery alone."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from scheduler.engine.inputs import GangChanged, GangRemoved, Input, PodChanged, PodRemoved
+from scheduler.kube.discovery import Api, Discovery
+from scheduler.kube.feeds import feeds
+from scheduler.kube.views import PodViews
+from scheduler.model.dialects import DIALECTS
+from tests.builders import a_pod
+from tests.kube.scripted import COSCHEDULING, PODS, Answer, ScriptedServer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from scheduler.kube.client import Client
+    from scheduler.kube.reflector import Timing
+    from scheduler.model import GangKey
+
+NATIVE_OLD = "/apis/scheduling.k8s.io/v1alpha2/podgroups"
+NATIVE = "/apis/scheduling.k8s.io/v1beta1/podgroups"
+SETS = "/apis/leaderworkerset.x-k8s.io/v1/leaderworkersets"
+SOURCES = [
+    (source.group, source.versions[0], source.resource) for dialect in DIALECTS[1:] for source in dialect.sources
+]
+
+
+class Turns:
+    """The sleep of discovery: it goes on when a test says so."""
+
+    def __init__(self) -> None:
+        """Let nobody go on."""
+        self._gate = asyncio.Semaphore(0)
+
+    async def __call__(self, seconds: float) -> None:
+        """Wait for the test."""
+        del seconds
+        await self._gate.acquire()
+
+    def go(self) -> None:
+        """Let discovery look again."""
+        self._gate.release()
+
+
+class Reading:
+    """Feeds that run, and what they said."""
+
+    def __init__(self, client: Client, timing: Timing) -> None:
+        """Make them."""
+        self.inputs: list[Input] = []
+        self.turns = Turns()
+        self.discovery = Discovery(client, self.turns)
+        views = PodViews(self.inputs.append)
+        names = ["ai-scheduler", "other"]
+        self.feeds = feeds(client, self.inputs.append, views, self.discovery, DIALECTS, names, timing=timing)
+
+    def gangs(self) -> list[Input]:
+        """Return what was said of gangs."""
+        return [item for item in self.inputs if isinstance(item, GangChanged | GangRemoved)]
+
+    def keys(self) -> set[str]:
+        """Return the gangs that are there, as dialect:name."""
+        there: dict[GangKey, None] = {}
+        for item in self.gangs():
+            if isinstance(item, GangChanged):
+                there[item.gang.key] = None
+            elif isinstance(item, GangRemoved):
+                del there[item.key]
+        return {f"{key.dialect}:{key.name}" for key in there}
+
+
+@asynccontextmanager
+async def reading(client: Client, timing: Timing) -> AsyncIterator[Reading]:
+    """Let all feeds run, and wait until all have listed or know that there is nothing."""
+    made = Reading(client, timing)
+    tasks = [asyncio.create_task(part.run()) for part in (made.discovery, *made.feeds)]
+    try:
+        async with asyncio.timeout(5.0):
+            for reflector in made.feeds:
+                await reflector.synced.wait()
+        yield made
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def an_object(name: str = "x", **spec: Any) -> dict[str, Any]:
+    """Return a group object as lists of built-in kinds have them: without apiVersion and kind."""
+    return {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
+@pytest.mark.parametrize(("group", "version", "resource"), SOURCES)
+async def test_each_source_is_read_and_what_goes_takes_its_gang_along(
+    server: ScriptedServer, client: Client, timing: Timing, group: str, version: str, resource: str
+) -> None:
+    """With one gang for an empty spec, or a whole one of one group."""
+    path = f"/apis/{group}/{version}/{resource}"
+    server.kinds[path] = resource
+    server.put(path, an_object(replicas=1))
+    async with reading(client, timing) as read:
+        await server.until(read.gangs)
+        (item,) = read.gangs()
+        assert isinstance(item, GangChanged)
+        assert item.gang.api_version == f"{group}/{version}"
+        server.remove(path, "x")
+        await server.until(lambda: not read.keys())
+
+
+async def test_gangs_that_an_object_tells_no_more_of_are_removed(
+    server: ScriptedServer, client: Client, timing: Timing
+) -> None:
+    """A set that is scaled down; what stays the same is not told again."""
+    server.kinds[SETS] = "LeaderWorkerSet"
+    server.put(SETS, an_object(replicas=3))
+    async with reading(client, timing) as read:
+        await server.until(lambda: len(read.keys()) == 3)
+        server.put(SETS, an_object(replicas=1) | {"status": {"replicas": 3}})
+        await server.until(lambda: read.keys() == {"leaderworkerset:x/0"})
+        assert sum(isinstance(item, GangChanged) for item in read.gangs()) == 3
+
+
+async def test_an_absent_api_is_not_asked_for_and_is_picked_up_when_discovery_shows_it(
+    server: ScriptedServer, client: Client, timing: Timing
+) -> None:
+    """One request for all of them, however many there are."""
+    async with reading(client, timing) as read:
+        read.turns.go()
+        await server.until(lambda: len(server.seen("GET", "/apis")) > 1)
+        assert not [r for r in server.requests if r.path.startswith("/apis/") and "podgroups" in r.path]
+        server.kinds[COSCHEDULING] = "PodGroup"
+        server.put(COSCHEDULING, an_object(minMember=2))
+        read.turns.go()
+        await server.until(lambda: read.keys() == {"coscheduling:x"})
+
+
+async def test_an_api_that_goes_takes_its_gangs_along_and_may_come_back(
+    server: ScriptedServer, client: Client, timing: Timing
+) -> None:
+    """As a CRD does that is deleted."""
+    server.kinds[COSCHEDULING] = "PodGroup"
+    server.put(COSCHEDULING, an_object(minMember=2))
+    async with reading(client, timing) as read:
+        await server.until(lambda: read.keys() == {"coscheduling:x"})
+        del server.kinds[COSCHEDULING]
+        server.end(COSCHEDULING)
+        await server.until(lambda: not read.keys())
+        server.kinds[COSCHEDULING] = "PodGroup"
+        read.turns.go()
+        await server.until(lambda: read.keys() == {"coscheduling:x"})
+
+
+@pytest.mark.parametrize("is_aggregated", [True, False])
+async def test_the_first_served_version_is_read(
+    server: ScriptedServer, client: Client, timing: Timing, *, is_aggregated: bool
+) -> None:
+    """An older server has only an older one; with both, the preferred one is read."""
+    server.has_aggregated_discovery = is_aggregated
+    server.kinds[NATIVE_OLD] = "PodGroup"
+    server.put(NATIVE_OLD, an_object(schedulingPolicy={"gang": {"minCount": 2}}))
+    async with reading(client, timing) as read:
+        await server.until(read.gangs)
+        (item,) = read.gangs()
+        assert isinstance(item, GangChanged)
+        assert item.gang.api_version == "scheduling.k8s.io/v1alpha2"
+    server.kinds[NATIVE] = "PodGroup"
+    before = len(server.seen("LIST", NATIVE_OLD))
+    async with reading(client, timing) as read:
+        await server.until(lambda: server.watchers(NATIVE))
+        assert len(server.seen("LIST", NATIVE_OLD)) == before
+
+
+async def test_where_discovery_is_forbidden_the_paths_themselves_are_tried(
+    server: ScriptedServer, client: Client, timing: Timing
+) -> None:
+    """Nothing is lost but quiet."""
+    server.script("GET", "/apis", *[Answer(403, "Forbidden")] * 100)
+    server.kinds[COSCHEDULING] = "PodGroup"
+    server.put(COSCHEDULING, an_object(minMember=2))
+    async with reading(client, timing) as read:
+        await server.until(lambda: read.keys() == {"coscheduling:x"})
+        before = len(server.seen("GET", "/apis/scheduling.run.ai/v2alpha2/podgroups"))
+        read.turns.go()
+        await server.until(lambda: len(server.seen("GET", "/apis/scheduling.run.ai/v2alpha2/podgroups")) > before)
+
+
+async def test_groups_that_may_not_be_read_count_as_none_until_they_may(
+    server: ScriptedServer, client: Client, timing: Timing
+) -> None:
+    """A missing right holds nothing up."""
+    server.kinds[COSCHEDULING] = "PodGroup"
+    server.put(COSCHEDULING, an_object(minMember=2))
+    server.script("LIST", COSCHEDULING, Answer(403, "Forbidden"))
+    async with reading(client, timing) as read:
+        assert read.keys() == set()
+        read.turns.go()
+        await server.until(lambda: read.keys() == {"coscheduling:x"})
+
+
+async def test_discovery_that_fails_is_asked_again(server: ScriptedServer, client: Client) -> None:
+    """An answer that is none changes nothing of what is known."""
+    discovery, api = Discovery(client), Api("policy", ("v1",), "poddisruptionbudgets")
+    for answer in (Answer(503), Answer(429), Answer(page="<html>"), Answer(page="{}")):
+        server.script("GET", "/apis", answer)
+        assert not await discovery.look()
+        assert not discovery.is_known
+    assert await discovery.look()
+    assert discovery.version_of(api) == "v1"
+    server.script("GET", "/apis", Answer(503))
+    assert not await discovery.look()
+    assert discovery.version_of(api) == "v1"
+
+
+async def test_ended_members_of_any_dialect_are_told_and_other_ended_pods_are_not(
+    server: ScriptedServer, client: Client, timing: Timing
+) -> None:
+    """What makes a member may be an annotation, which cannot be selected by."""
+    member = a_pod("member").on("n").phase("Succeeded").manifest()
+    member["metadata"]["annotations"] = {"pod-group-name": "g"}
+    server.put(PODS, member)
+    server.put(PODS, a_pod("single").on("n").phase("Succeeded").manifest())
+    foreign = a_pod("foreign").on("n").phase("Succeeded").gang("g", 1).manifest()
+    foreign["spec"]["schedulerName"] = "somebody-else"
+    server.put(PODS, foreign)
+    async with reading(client, timing) as read:
+        await server.until(lambda: any(isinstance(item, PodChanged) for item in read.inputs))
+        server.remove(PODS, "single")
+        server.remove(PODS, "foreign")
+        server.remove(PODS, "member")
+        await server.until(lambda: any(isinstance(item, PodRemoved) for item in read.inputs))
+        told = [item.pod.name if isinstance(item, PodChanged) else item for item in read.inputs]
+        assert told == ["member", PodRemoved("uid-member")]
