@@ -131,6 +131,15 @@ class World:
         wait_until(lambda: not self.taints(full), what=f"node {full} to be ready")
         return full
 
+    def bare_node(self, name: str, **more: Any) -> str:
+        """Makes a node that nobody plays the kubelet of: pods stay pending there; returns its full name."""
+        full = f"{self.namespace}-{name}"
+        body = node(full, self.pool, **more)
+        del body["metadata"]["annotations"]
+        self.plane.request("POST", "/api/v1/nodes", body)
+        self._nodes.append(full)
+        return full
+
     def nodes(self, count: int, **more: Any) -> list[str]:
         """Makes some equal nodes."""
         return [self.node(f"n{i}", **more) for i in range(count)]

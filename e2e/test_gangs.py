@@ -135,3 +135,37 @@ def test_gang_prefers_nodes_of_one_clique(world: World) -> None:
     names = world.gang("job", 3, gpus=4)
     found = world.wait_placed(*names)
     assert len({int(node[-1]) % 2 for node in found.values()}) == 1
+
+
+def test_replacement_of_a_rejected_member_goes_to_the_same_rack_and_another_node(world: World) -> None:
+    """A kubelet refuses a member: its replacement comes back to the gang's rack, not to that node."""
+    leaf = "network.topology.nvidia.com/leaf"
+    racks: dict[str, str] = {}
+    for rack in ("a", "b"):
+        for number in range(3):
+            full = world.bare_node(f"{rack}{number}", labels={leaf: f"{world.namespace}-{rack}"})
+            racks[full] = rack
+    world.gang("job", 2)
+    before = world.wait_placed("job-0", "job-1")
+    [home] = {racks[name] for name in before.values()}
+    path = f"/api/v1/namespaces/{world.namespace}/pods/job-1/status"
+    status = {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "no devices"}
+    world.plane.request("PATCH", path, {"status": status})
+    world.members("job", [2])
+    after = world.wait_placed("job-2")
+    assert racks[after["job-2"]] == home
+    assert after["job-2"] not in before.values()
+
+
+def test_group_tells_where_it_is(world: World) -> None:
+    """The domain at each level, how many leaf switches are used and could be, and how near together the pods are."""
+    leaf, spine = "network.topology.nvidia.com/leaf", "network.topology.nvidia.com/spine"
+    for number in range(2):
+        world.node(f"n{number}", labels={leaf: f"{world.namespace}-l", spine: f"{world.namespace}-s"})
+    world.gang("job", 2)
+    world.wait_placed("job-0", "job-1")
+    told = wait_until(lambda: world.group_status("job").get("placement"), what=lambda: str(world.group_status("job")))
+    assert [domain["name"] for domain in told["domains"]] == [f"{world.namespace}-s", f"{world.namespace}-l"]
+    assert (told["leafDomains"], told["leafDomainsMinimum"]) == (1, 1)
+    assert told["quality"] == "1.00"
+    assert told["bottleneckLevel"]

@@ -125,12 +125,13 @@ def test_native_gang_without_room_says_so_until_there_is(native_world: World) ->
 
 
 def test_pods_of_a_basic_group_go_one_by_one(native_world: World) -> None:
-    """It is no gang."""
+    """It is no gang, and has started with its first pod."""
     world = native_world
     world.nodes(1)
     make_group(world, "loose", None)
     make_members(world, "loose", 2)
     wait_until(lambda: len(world.placed()) == 1, what="one of them placed")
+    wait_condition(world, "loose", "True")
 
 
 def test_native_group_of_another_scheduler_is_not_written(native_world: World) -> None:

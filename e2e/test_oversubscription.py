@@ -2,14 +2,13 @@
 
 import random
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 from e2e.objects import GROUP, World
 from e2e.waiting import wait_until
 
 GANGS, SIZE, ROOM = 20, 100, 5
 #: Generous: the machine also runs the API server. The times that were needed are printed.
-LONGEST_SECONDS = 10.0
+LONGEST_SECONDS = 30.0
 QUIET_SECONDS = 6.0
 
 
@@ -40,8 +39,8 @@ def test_as_many_gangs_run_as_fit_and_the_others_are_quiet(world: World) -> None
         world.group(f"g{number}", SIZE)
     members = [(f"g{number}", k) for number in range(GANGS) for k in range(SIZE)]
     random.Random(5).shuffle(members)
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda member: world.members(member[0], [member[1]], gpus=0, cpu="1"), members))
+    for gang, number in members:
+        world.members(gang, [number], gpus=0, cpu="1")
     began = time.monotonic()
 
     def all_five() -> bool:
@@ -77,8 +76,8 @@ def test_as_many_gangs_run_as_fit_and_the_others_are_quiet(world: World) -> None
     assert gangs_of(world.placed()) == running
 
     leaver = min(running)
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda k: world.delete_pod(f"{leaver}-{k}"), range(SIZE)))
+    for k in range(SIZE):
+        world.delete_pod(f"{leaver}-{k}")
     wait_until(lambda: leaver not in gangs_of(world.placed()), 60, "the room to be free")
     began = time.monotonic()
     wait_until(all_five, 60, lambda: f"a sixth gang placed; there are {gangs_of(world.placed())}")

@@ -150,9 +150,11 @@ def simulate(
 def _load_options(
     configuration: SchedulerConfiguration, duration_from: str | float, submit_from: str, *, schedule_all: bool
 ) -> LoadOptions:
+    from scheduler.model.dialects import dialects_of  # noqa: PLC0415 - likewise
     from scheduler.sim.loading import Arrivals, Durations, LoadOptions  # noqa: PLC0415 - numpy is slow to import
 
     return LoadOptions(
+        dialects=dialects_of(configuration.group_kinds),
         scheduler_names=tuple(profile.scheduler_name for profile in configuration.profiles),
         schedule_all=schedule_all,
         arrivals=Arrivals.CREATED if submit_from == "created" else Arrivals.AT_START,

@@ -203,6 +203,8 @@ class Commit:
         key = core.cluster.gang_of(seat.pod)
         if key is None:
             core.reporter.forget_workload(workload_key(None, seat.pod))
+            if seat.pod.membership is not None:  # of a group that is no gang, which tells that it has started
+                core.reporter.gang_changed(core.cluster.groups.root_of(seat.pod.membership.key), now)
         else:
             core.reporter.gang_changed(key, now)
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.framework.runtime import PluginError
 from scheduler.framework.status import Reason, Status
+from scheduler.state.groups import is_loose
 
 from .commit import OUTDATED, Commit, flight_key
 from .core import Core
@@ -235,6 +236,8 @@ class Engine:
         if gang is None:
             return
         members = core.cluster.members(key)
+        if is_loose(gang) and not any(map(core.cluster.counts_as_placed, members)):
+            return
         entry = core.queue.get(workload_key_of(key))
         counts = counts_of(members)
         self._rollback.saw(gang, members)
