@@ -37,7 +37,7 @@ _OUT_OF = "OutOf"
 
 
 def is_rejection(former: Pod, pod: Pod) -> bool:
-    """Tell whether a pod failed before it started because its node would not have it."""
-    if pod.phase != "Failed" or former.phase != "Pending":
+    """Tell whether a pod failed because its node would not have it, or not any more: kubelets admit anew when they restart."""
+    if pod.phase != "Failed" or former.is_terminal:
         return False
     return pod.status_reason in _REASONS or pod.status_reason.startswith(_OUT_OF)

@@ -66,12 +66,13 @@ def test_other_failures_are_no_refusal(reason):
     assert world.node_of("job-7") == node
 
 
-def test_failure_after_the_start_is_no_refusal():
-    """The node took the pod, whatever the reason says."""
+def test_refusal_after_the_start_counts_too():
+    """A kubelet that restarts admits its pods anew, and may refuse what it ran before."""
     world = World(nodes(2), a_gang("job", 2), members("job", 2)).wait(5)
     world.change("job-0", phase="Running").wait(1)
+    node = world.node_of("job-0")
     world.change("job-0", phase="Failed", status_reason="OutOfcpu").wait(1)
-    assert shunned(world) == set()
+    assert shunned(world) == {node}
 
 
 def test_refusal_during_the_start_is_mended_before_the_rollback():
