@@ -1,7 +1,9 @@
 """`python -m benchmarks`: what needs nothing but Python; the others say what they need."""
 
+from benchmarks import fabric
 from benchmarks.engine import main
 
 if __name__ == "__main__":
     main()
+    fabric.main([])
     print("\nOn a real API server: python -m benchmarks.bind_rate, python -m benchmarks.kopf_cost")

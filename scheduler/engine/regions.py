@@ -1,8 +1,8 @@
 """Regions: in which domains a part of a gang may be placed, the best first.
 
 For the placer.  A domain is looked at only if it might hold the part by what is counted (`bounds`): from the tightest level to
-the widest that is allowed, on each level the nearest to members that are placed, then the one with the least room, then the one
-that plugins rate best.
+the widest that is allowed, on each level the nearest to members that are placed, then the one that needs the fewest leaves, then the
+one with the least room, then the one that plugins rate best.
 """
 
 from __future__ import annotations
@@ -125,15 +125,32 @@ def regions_of(part: Part, kinds: Sequence[Kind], count: int, rate: Callable[[In
             continue
         left = fabric.totals(level, kinds[0].slots)[fitting]
         near = _nearness(fabric, level, fitting, home)
-        order = np.lexsort((fitting, left, -near))[: 2 * MOST_DOMAINS]
+        span = _leaves(fabric, level, fitting, kinds[0].slots, min(count, kinds[0].pods))
+        order = np.lexsort((fitting, left, span, -near))[: 2 * MOST_DOMAINS]
         chosen = fitting[order].tolist()
         if rate is not None and len(chosen) > 1:
-            keys = {n: (-int(near[i]), int(left[i])) for n, i in zip(chosen, order.tolist(), strict=True)}
+            keys = {n: (-int(near[i]), int(span[i]), int(left[i])) for n, i in zip(chosen, order.tolist(), strict=True)}
             ties = {n for n in chosen if keys[n] == keys[chosen[0]]}
             rated = {n: -rate(fabric.rows(level, n)) if n in ties else 0 for n in chosen}
             chosen.sort(key=lambda n: (keys[n], rated[n], n))
         for number in chosen[:MOST_DOMAINS]:
             yield Region(level, number)
+
+
+def _leaves(fabric: Fabric, level: int, numbers: Ints, slots: Ints, count: int) -> Ints:
+    """Return how many of the tightest domains each domain of a wider level would need for so many pods."""
+    leaf = len(fabric.levels) - 2
+    if level == ROOT or level >= leaf:
+        return np.zeros(len(numbers), dtype=np.int64)
+    totals = fabric.totals(leaf, slots)
+    above = np.arange(len(totals))
+    for depth in range(leaf, level, -1):
+        above = fabric.parents[depth][above]
+    found = []
+    for number in numbers.tolist():
+        filled = np.cumsum(np.sort(totals[above == number])[::-1])
+        found.append(int(np.searchsorted(filled, count)))
+    return np.array(found, dtype=np.int64)
 
 
 def segment_of(part: Part) -> tuple[int, int]:

@@ -1,7 +1,8 @@
 """Dividing: which nodes of a domain take how many equal pods, so that few domains of each level are used.
 
-For the engine.  The largest children are filled first, the last one is the tightest that holds the rest, down to the nodes; so a
-gang that fits into one rack is in one rack, and a rack with room for a bigger gang is not nibbled.  Pure arithmetic.
+For the engine.  Level by level, over all that is left of the wider ones, the largest domains are kept, the last one the tightest that
+holds the rest, down to the nodes; so a gang that fits into one rack is in one rack, and a rack with room for a bigger gang is not
+nibbled.  Pure arithmetic.
 """
 
 from __future__ import annotations
@@ -26,31 +27,28 @@ def divide(fabric: Fabric, level: int, number: int, slots: Ints, count: int, wor
     if int(slots[rows].sum()) < count:
         return None
     taken = np.zeros(len(slots), dtype=np.int64)
-    _share(fabric, level, rows, slots, count, worth, taken)
+    for below in range(level + 1, len(fabric.levels) - 1):
+        rows = _narrowed(fabric.of_rows[below][rows], rows, slots, count)
+    _fill(rows, slots, count, worth, taken)
     return taken
 
 
-def _share(fabric: Fabric, level: int, rows: Ints, slots: Ints, count: int, worth: Ints, taken: Ints) -> None:
-    """Give `count` pods to rows of one domain, which have the slots for them."""
-    below = level + 1
-    if below >= len(fabric.levels) - 1:
-        _fill(rows, slots, count, worth, taken)
-        return
-    numbers = fabric.of_rows[below][rows]  # ascending: rows are in the order of the tree
+def _narrowed(numbers: Ints, rows: Ints, slots: Ints, count: int) -> Ints:
+    """Return the rows of the fewest domains that hold so many pods: the largest, the last one the tightest that holds the rest."""
     firsts = np.flatnonzero(np.concatenate(([True], numbers[1:] != numbers[:-1])))
     totals = np.add.reduceat(slots[rows], firsts)
-    ends = np.append(firsts[1:], len(rows))
-    left = count
-    for child in np.argsort(-totals, kind="stable").tolist():
-        holding = np.flatnonzero(totals >= left)
-        if len(holding):
-            child = int(holding[totals[holding].argmin()])  # noqa: PLW2901 - the tightest takes all that is left
-        share = min(left, int(totals[child]))
-        _share(fabric, below, rows[firsts[child] : ends[child]], slots, share, worth, taken)
-        totals[child] = 0
-        left -= share
-        if not left:
-            return
+    order = np.argsort(-totals, kind="stable")
+    filled = np.cumsum(totals[order])
+    whole = int(np.searchsorted(filled, count, side="left"))
+    left = count - (int(filled[whole - 1]) if whole else 0)
+    rest = order[whole:]
+    holding = rest[totals[rest] >= left]
+    last = holding[totals[holding].argmin()]
+    chosen = np.zeros(len(totals), dtype=np.bool_)
+    chosen[order[:whole]] = True
+    chosen[last] = True
+    sizes = np.diff(np.append(firsts, len(rows)))
+    return rows[np.repeat(chosen, sizes)]
 
 
 def _fill(rows: Ints, slots: Ints, count: int, worth: Ints, taken: Ints) -> None:

@@ -105,16 +105,34 @@ def _numbered(identities: Sequence[Hashable | None]) -> Ints:
 
 def _chains(base: list[_Column], families: list[list[_Column]]) -> list[list[_Column]]:
     """Return the levels of the family that most nodes have, with those that nest in it; then each other family by itself."""
-    chain = [*base, *(families[0] if families else [])]
+    chain, places = _placed(base, families[0] if families else []), {column.level for column in base}
     apart: list[list[_Column]] = []
     for family in families[1:]:
-        is_met = any(((family[0].numbers >= 0) & (column.numbers >= 0)).any() for column in chain[len(base) :])
+        is_met = any(
+            ((family[0].numbers >= 0) & (column.numbers >= 0)).any() for column in chain if column.level not in places
+        )
         longer, is_whole = _with_all(chain, family) if is_met else (chain, False)
         if is_whole:
             chain = _completed(longer, family, is_last=True)
         else:
-            apart.append([*base, *family])
-    return [chain, *apart]
+            apart.append(_placed(base, family))
+    alone = [] if places <= {column.level for column in chain} else [base]
+    return [chain, *apart, *alone]
+
+
+def _placed(base: list[_Column], family: list[_Column]) -> list[_Column]:
+    """Return the levels of a family with those of geography above, or between them where switches span several zones.
+
+    A level of geography that cuts the family's domains and is cut by them is left out.
+    """
+    chain = list(family)
+    for column in reversed(base):
+        is_tighter = [_lies_within(known.numbers, column.numbers) for known in chain]
+        depth = is_tighter.index(True) if True in is_tighter else len(chain)
+        is_within = all(_lies_within(column.numbers, known.numbers) for known in chain[:depth])
+        if is_within and all(is_tighter[depth:]):
+            chain.insert(depth, column)
+    return chain
 
 
 def _with_all(chain: list[_Column], columns: list[_Column]) -> tuple[list[_Column], bool]:

@@ -61,6 +61,14 @@ def test_the_rack_with_the_least_room_that_holds_it_is_taken() -> None:
     assert racks_of(world) == {"b0r1"}
 
 
+def test_the_block_that_needs_fewer_racks_is_taken() -> None:
+    """Three half racks of one block hold three pods, but two racks of the other do as well."""
+    busy = full("b0r0n0", "b0r1n0", "b0r2n0", "b1r2n0")
+    world = World(racks(per_block=3), busy, gang(3), workers(3)).run()
+    assert len(racks_of(world)) == 2
+    assert {rack[:2] for rack in racks_of(world)} == {"b1"}
+
+
 def test_a_required_level_is_kept() -> None:
     """Three pods do not fit into any rack of two nodes, although there is room for eight; the largest part is told."""
     world = World(racks(), gang(3, topology=TopologyConstraint(required=RACK)), workers(3)).run()

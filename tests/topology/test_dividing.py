@@ -71,6 +71,15 @@ def test_no_set_of_racks_is_smaller(nodes: list[tuple[str, int]], count: int) ->
         assert span(fabric, 0, np.flatnonzero(taken)) == fewest
 
 
+def test_fragments_of_a_full_block_are_left_for_whole_racks_of_another() -> None:
+    """Blocks a (racks of 3 and 1) and b (3 and 0), a gang of 6: the two whole racks."""
+    levels = [Level("block", "example.com/block"), RACK]
+    fabric = Fabric(levels, [list("aaaabbb"), ["a0"] * 3 + ["a1"] + ["b0"] * 3], [f"n{k}" for k in range(7)])
+    taken = divide(fabric, ROOT, 0, np.ones(7, dtype=np.int64), 6, np.zeros(7, dtype=np.int64))
+    assert taken is not None
+    assert taken.tolist() == [1, 1, 1, 0, 1, 1, 1]
+
+
 @pytest.mark.parametrize(
     ("counts", "slots", "count", "taken"),
     [

@@ -87,11 +87,20 @@ def test_an_empty_value_is_no_value() -> None:
 
 
 def test_model_medium_has_three_tiers() -> None:
-    """Region, zone, three tiers of switches, and NVLink domains below the leaf that holds them."""
+    """Its core switch spans both zones, so the zones lie below it: no switch is cut."""
     network = networks_of([node.build().labels for node in nodes_of_model("medium")])[0]
-    assert names(network) == ["region", "zone", "tier-2", "tier-1", "tier-0", "accelerator"]
+    assert names(network) == ["region", "tier-2", "zone", "tier-1", "tier-0", "accelerator"]
+    assert domains(network, "tier-2") == [list(range(8))]
     assert domains(network, "tier-1") == [[0, 1, 2, 3], [4, 5, 6, 7]]
     assert domains(network, "accelerator") == [[0, 1], [2, 3], [4, 5], [6, 7]]
+
+
+def test_a_zone_that_crosses_switches_is_a_network_of_its_own() -> None:
+    """Neither is cut: spines are whole in one network, zones in another."""
+    labels = [{ZONE: zone, f"{OLD}spine": spine} for zone, spine in ("xa", "xb", "ya", "yb")]
+    found = networks_of(labels)
+    assert [names(network) for network in found] == [["spine"], ["zone"]]
+    assert domains(found[1], "zone") == [[0, 1], [2, 3]]
 
 
 def test_model_nvl72_has_domains_of_18_nodes() -> None:
