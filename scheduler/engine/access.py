@@ -202,6 +202,11 @@ class Access:
         except UnknownLevelError as error:
             placer.problem = str(error)
             return
+        if needs.gang.subgroups and (parts.constraint.spread or parts.constraint.segment_required):
+            placer.problem = (
+                "topology: a gang with roles has no spread and no segments itself; allowed is to ask for them at a role"
+            )
+            return
         if parts.fabric is not None or needs.gang.subgroups or placer.shunned:
             placer.parts = parts
 
@@ -221,13 +226,28 @@ class Access:
             rows = [
                 self.snapshot.row_of[name]
                 for other in self.cluster.gangs.values()
-                if other.key != gang.key and any((c.topology, c.exclusive) == key for c in _constraints(other))
+                if other.key != gang.key and self._has_for_itself(other, fabric.levels[level].label)
                 for member in self.cluster.members(other.key)
-                if not member.is_terminal and (name := self.cluster.node_of(member.uid)) in self.snapshot.row_of
+                if not member.is_terminal
+                and (name := self.cluster.node_of(member.uid) or self.cluster.nominations.get(member.uid))
+                in self.snapshot.row_of
             ]
             numbers = fabric.of_rows[level]
             found[key] = np.isin(numbers, numbers[np.array(rows, dtype=np.int64)])
         return found
+
+    def _has_for_itself(self, gang: Gang, label: str) -> bool:
+        """Tell whether a gang asks for a domain of its own on the level that a label tells, by whatever name."""
+        for constraint in _constraints(gang):
+            if constraint.exclusive:
+                try:
+                    fabric = self.fabric(constraint)
+                except UnknownLevelError:
+                    continue
+                level = fabric.level_of(constraint.exclusive)
+                if level is not None and fabric.levels[level].label == label:
+                    return True
+        return False
 
     def _candidates_of(self, pods: Sequence[Pod], kept: Mapping[int, list[Pod]]) -> dict[str, Candidate]:
         """Return each pod's candidate: one for each shape, from an earlier cycle where plugins allow it."""

@@ -59,6 +59,11 @@ class Commit:
         placer.clear()
         kept = self._still_true(live, attempted, placer, outcome, nodes)
         if not is_enough(live, kept):
+            is_news = core.cluster.generation != placer.snapshot.generation or live.pods.keys() != attempted.pods.keys()
+            if len(kept) == len(outcome.placed) and not is_news and live.needed == attempted.needed:
+                outcome.status = Status.error("the plan places fewer pods than the gang needs")
+                core.set_aside(live, outcome.status, (), now)
+                return "error", ()
             core.queue.fail(live.key, _OUTDATED, now, rests=live.attempts > 0)
             return OUTDATED, ()
         states = {candidate: candidate.state.clone() for candidate in placer.candidates}

@@ -42,6 +42,8 @@ MOST_DOMAINS = 8
 #: What changes about the workload itself makes it worth another attempt anyway.
 _NO_ROOM_CURES = ClusterEvent.NODE_ANY | ClusterEvent.POD_REMOVED
 _NEVER_CURES = ClusterEvent.NODE_ANY
+#: Room, where domains are, and who else asks for them.
+_DOMAIN_CURES = _NO_ROOM_CURES | ClusterEvent.TOPOLOGY_CHANGED | ClusterEvent.GANG_CHANGED
 _LEVEL_CURES = ClusterEvent.NODE_ANY | ClusterEvent.GANG_CHANGED | ClusterEvent.TOPOLOGY_CHANGED
 
 
@@ -81,6 +83,8 @@ class Cycle:
 
     def run(self) -> Steps:
         """Try to place the workload; PluginError becomes an Error status."""
+        if self._runtime.profile.points["placement_score"]:
+            self._placer.rate = self._rate_rows
         try:
             outcome = yield from self._attempt()
         except PluginError as error:
@@ -93,8 +97,6 @@ class Cycle:
         if self._placer.problem:
             text = f"{self._workload.key.rpartition(':')[2]}: {self._placer.problem}"
             return Outcome(Status.unresolvable(Reason("UnknownLevel", text, _LEVEL_CURES, Kind.NOT_NOW)))
-        if any(self._runtime.profile.points["placement_score"]):
-            self._placer.rate = self._rate_rows
         yield from self._placer.evaluate()
         early = self._early()
         refusal = early or self._bounds()
@@ -115,6 +117,8 @@ class Cycle:
         if not message:
             outcome.room, message, reachable = yield from self._make_room(shown, early)
         outcome.lack = self._lack(reachable)
+        if self._asks_for_domains():  # what cures that is more than room, and no plugin's business
+            outcome.lack, outcome.blame = None, ()
         if message:
             head = _with_text(status.reasons[0], f"{status.reasons[0].text} {message}")
             outcome.status = Status(status.code, (head, *status.reasons[1:]), status.plugin)
@@ -173,9 +177,15 @@ class Cycle:
         numbers = (("needed", short.needed), ("now", short.now), ("ever", short.ever), ("domain", short.domain))
         text = f"{gang_message(self._workload, (('needed', self._workload.needed),))} {short.text}."
         if short.ever < short.needed:
-            cures = _NEVER_CURES | ClusterEvent.TOPOLOGY_CHANGED
+            cures = _DOMAIN_CURES  # members that go may free it of the domain that it is in
             return Status.unresolvable(Reason("NeverFitsDomain", text, cures, Kind.NEVER, numbers))
-        return Status.unschedulable(Reason("NoRoomInDomain", text, _NO_ROOM_CURES, Kind.NOT_NOW, numbers))
+        return Status.unschedulable(Reason("NoRoomInDomain", text, _DOMAIN_CURES, Kind.NOT_NOW, numbers))
+
+    def _asks_for_domains(self) -> bool:
+        """Tell whether the gang, or a role of it, asks for levels of the fabric."""
+        gang = self._workload.gang
+        parts = (gang.topology, *(subgroup.topology for subgroup in gang.subgroups)) if gang is not None else ()
+        return any(constraint is not None and constraint.levels for constraint in parts)
 
     def _kinds(self) -> list[tuple[int, list[Candidate]]]:
         """Return the candidates by what they ask for, with how many pods they are: equal ones compete for the same places."""
@@ -301,7 +311,8 @@ class Cycle:
                 reasons = list(dict.fromkeys(reason for _, reason in counts))
                 for reason in reasons:
                     cures |= reason.cures
-            head = Reason("NoPlacement", f"{text} {sentence}", cures | _NO_ROOM_CURES, kind)
+            cures |= _DOMAIN_CURES if self._asks_for_domains() else _NO_ROOM_CURES
+            head = Reason("NoPlacement", f"{text} {sentence}", cures, kind)
         plugins = {plugin for plugin, _ in counts}
         code_ = bound.code if bound is not None else Code.UNSCHEDULABLE
         return Status(code_, (head, *(r for r in reasons if r.code != head.code)), ",".join(sorted(plugins)))

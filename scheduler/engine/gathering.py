@@ -65,10 +65,15 @@ class Gathering:
                 continue
             if (yield from self._place(self._root, mask, is_whole=is_whole)) and not self._missing():
                 if not is_whole and most is None:
-                    yield from self._surplus(self._root, mask)
-                return True
+                    yield from self.surplus(mask)
+                if self._placer.placed:
+                    return True
             self._placer.clear()
         return False
+
+    def surplus(self, mask: Bools | None) -> Generator[int, None, None]:
+        """Place what is beyond the minimum as far as there is room, where its part may be."""
+        yield from self._surplus(self._root, mask)
 
     def _missing(self) -> int:
         roles = self._needs.roles
@@ -112,23 +117,31 @@ class Gathering:
             inside = inside if mask is None else inside & mask
         if not part.parts:
             return (yield from self._own(part, region, inside, pods))
-        for is_reversed in (False, True):
+        largest = sorted(
+            part.parts, key=lambda below: -len(list(below.all_pods()) if is_whole else below.needed_pods())
+        )
+        for order in _different(largest, largest[::-1], sorted(largest, key=self._choice)):
             before = set(self._placer.placed)
-            if (yield from self._below(part, region, inside, is_whole=is_whole, is_reversed=is_reversed)):
+            if (yield from self._below(part, region, inside, order, is_whole=is_whole)):
                 return True
             self._take_back(before)
-        return (yield from place_exactly(self._placer, pods, self._needs, inside)) if self._is_free(part) else False
+        needs = None if is_whole else self._needs
+        return (yield from place_exactly(self._placer, pods, needs, inside)) if self._is_free(part) else False
+
+    def _choice(self, part: Part) -> int:
+        """Return on how few nodes the pickiest pod of a part may stand."""
+        candidates = dict.fromkeys(map(self._placer.candidate, part.all_pods()))
+        return min((int(np.count_nonzero(candidate.feasible)) for candidate in candidates), default=0)
 
     def _below(
-        self, part: Part, region: Region | None, mask: Bools | None, *, is_whole: bool, is_reversed: bool
+        self, part: Part, region: Region | None, mask: Bools | None, order: Sequence[Part], *, is_whole: bool
     ) -> Costs:
-        """Place the parts below, the largest first or last, as many as are wanted, then a part's own pods."""
+        """Place the parts below in an order, as many as are wanted, then a part's own pods."""
         wanted = len(part.parts) if is_whole or part.wanted is None else part.wanted
-        order = sorted(part.parts, key=lambda below: -len(below.pods if is_whole else below.needed_pods()))
         if not is_whole and part.wanted is not None:
-            order.sort(key=lambda below: below.minimum)
+            order = sorted(order, key=lambda below: below.minimum)
         done = 0
-        for below in reversed(order) if is_reversed else order:
+        for below in order:
             if done >= wanted and not is_whole:
                 break
             if (yield from self._place(below, mask, is_whole=is_whole)):
@@ -317,3 +330,8 @@ class Gathering:
         for pod, _ in reversed(list(self._placer.placed.values())):
             if pod.uid not in kept:
                 self._placer.take(pod)
+
+
+def _different(*orders: list[Part]) -> list[list[Part]]:
+    """Return orders without those that stood before."""
+    return [order for number, order in enumerate(orders) if order not in orders[:number]]

@@ -105,15 +105,17 @@ class Placer:
         self.region = ""
         if self.parts is None or self.needs is None:
             return (yield from self.place_in_orders(self.pods, needed, allowed, most))
-        is_at_home = yield from self._place_nominated(needed, allowed)
-        if is_at_home:
-            return True
         masks = [allowed]
         if self._avoided or self.shunned:
             masks = self._masks(allowed)
-        for mask in masks:
+        made = self.nominated_rows()
+        if made is not None:
+            masks.insert(0, made if masks[0] is None else made & masks[0])
+        for number, mask in enumerate(masks):
             gathering = Gathering(self, self.parts, self.needs, self.taken, self.rate)
             if (yield from gathering.place(mask, most)):
+                if made is not None and number == 0 and most is None:  # what room was made for stands; others anywhere
+                    yield from gathering.surplus(masks[1])
                 if gathering.region is not None and self.parts.fabric is not None:
                     self.region = "/".join(self.parts.fabric.path(*gathering.region))
                 return True
@@ -126,25 +128,6 @@ class Placer:
         strict = mask.copy()
         strict[[row for rows in self._avoided.values() for row in rows]] = False
         return [strict, mask] if self._avoided else [mask]
-
-    def _place_nominated(self, needed: int, allowed: Bools | None) -> Costs:
-        """Place pods where room was made for them, if that is enough."""
-        if not self._nominations:
-            return False
-        for pod in self.pods:
-            row = self._nominations.get(pod.uid)
-            if row is None or (allowed is not None and not allowed[row]):
-                continue
-            candidate = self.candidate(pod)
-            yield max(1, candidate.sync())
-            if candidate.feasible[row]:
-                self.put(pod, row)
-        roles = self.needs.roles if self.needs is not None else {}
-        counts = Counter(roles.get(uid, "") for uid in self.placed)
-        if len(self.placed) >= needed and self.needs is not None and not self.needs.missing(counts):
-            return True
-        self.clear()
-        return False
 
     def place_in_orders(
         self, pods: Sequence[Pod], needed: int, allowed: Bools | None = None, most: int | None = None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .candidates import Candidate
     from .parts import Part
 
-#: How many domains of one level are tried to the end.
+#: How many domains of one level are compared by plugins.
 MOST_DOMAINS = 8
 
 
@@ -75,7 +75,7 @@ def room_at(fabric: Fabric, level: int, kinds: Sequence[Kind], segment: tuple[in
     room = np.zeros(fabric.count(level), dtype=np.int64)
     size, segment_level = segment
     for kind in kinds:
-        if size and level < segment_level:
+        if size and level < segment_level and len(kinds) == 1:
             below = fabric.totals(segment_level, kind.slots)
             whole = np.where(below >= size, below // size * size, 0)
             totals = _lifted(fabric, segment_level, level, whole) + kind.pods % size
@@ -119,21 +119,27 @@ def regions_of(part: Part, kinds: Sequence[Kind], count: int, rate: Callable[[In
     for level in levels_to_try(fabric, constraint):
         room = room_at(fabric, level, kinds, segment)
         fitting = np.flatnonzero(room >= count)
-        if len(home) and level != ROOT and (level == widest or not constraint.preferred):
-            fitting = fitting[np.isin(fitting, fabric.of_rows[level][home])]
+        if len(home) and level != ROOT:
+            if level == widest or not constraint.preferred:
+                fitting = fitting[np.isin(fitting, fabric.of_rows[level][home])]
+            elif widest != ROOT:
+                above = _above(fabric, level, fitting, widest)
+                fitting = fitting[np.isin(above, fabric.of_rows[widest][home])]
         if not len(fitting):
             continue
         left = fabric.totals(level, kinds[0].slots)[fitting]
         near = _nearness(fabric, level, fitting, home)
         span = _leaves(fabric, level, fitting, kinds[0].slots, min(count, kinds[0].pods))
-        order = np.lexsort((fitting, left, span, -near))[: 2 * MOST_DOMAINS]
+        order = np.lexsort((fitting, left, span, -near))[:MOST_DOMAINS]
         chosen = fitting[order].tolist()
         if rate is not None and len(chosen) > 1:
             keys = {n: (-int(near[i]), int(span[i]), int(left[i])) for n, i in zip(chosen, order.tolist(), strict=True)}
             ties = {n for n in chosen if keys[n] == keys[chosen[0]]}
             rated = {n: -rate(fabric.rows(level, n)) if n in ties else 0 for n in chosen}
             chosen.sort(key=lambda n: (keys[n], rated[n], n))
-        for number in chosen[:MOST_DOMAINS]:
+        tried = set(chosen)
+        rest = (n for n in fitting[np.lexsort((fitting, left, span, -near))].tolist() if n not in tried)
+        for number in (*chosen, *rest):
             yield Region(level, number)
 
 
@@ -157,6 +163,8 @@ def segment_of(part: Part) -> tuple[int, int]:
     """Return the size of a part's segments, 0 for none, and the level whose domains hold one whole."""
     fabric, constraint = part.fabric, part.constraint
     level = fabric.level_of(constraint.segment_required) if fabric is not None and constraint.segment_required else None
+    if part.placed:  # members that are there make segments of theirs smaller: any number of places may do
+        return 0, ROOT
     return (constraint.segment_size, level) if constraint.segment_size and level is not None else (0, ROOT)
 
 
@@ -171,6 +179,14 @@ def _nearness(fabric: Fabric, level: int, numbers: Ints, home: Ints) -> Ints:
         near = np.maximum(near, np.where(above == mine, depth + 1, 0))
         above = fabric.parents[depth][above]
     return near
+
+
+def _above(fabric: Fabric, level: int, numbers: Ints, above: int) -> Ints:
+    """Return the domains of a wider level that domains lie in, by number."""
+    while level > above:
+        numbers = fabric.parents[level][numbers]
+        level -= 1
+    return numbers
 
 
 def _lifted(fabric: Fabric, level: int, above: int, totals: Ints) -> Ints:

@@ -24,7 +24,7 @@ class TopologyConstraint(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     segment_preferred: str = ""
     #: Pods are divided evenly among the domains of this level: the fullest has at most one more than the emptiest.
     spread: str = ""
-    #: No domain of this level is shared with another gang that asks the same.
+    #: All pods stand in one domain of this level, which is shared with no other gang that asks the same; of a role, with no other role.
     exclusive: str = ""
 
     @property

@@ -30,7 +30,7 @@ NAME = "GangPreemption"
 _CURES = ClusterEvent.POD_REMOVED | ClusterEvent.POD_ASSIGNED | ClusterEvent.NODE_ANY
 #: For how many units another placement is looked for that spares them.
 MOST_SEARCHES = 64
-#: In how many domains a plan is made, for a gang that has to be in one; the least harmful one is taken.
+#: In how many domains a plan is made at most when one is found, for a gang that has to be in one; the least harmful is taken.
 MOST_REGIONS = 8
 Steps = Generator[int, None, "PostFilterResult | Status"]
 
@@ -46,6 +46,8 @@ class GangPreemption(Plugin):
         pods = workload.ordered()
         if any(pod.preemption_policy == "Never" for pod in pods):
             return _no("preemption: not eligible due to preemptionPolicy=Never.")
+        if workload.needs is not None and not workload.needs.missing():
+            return _no("preemption: members above the minimum are worth no eviction.")
         trial = self.handle.trial(workload, pods)
         yield from trial.evaluate()
         units = Units(self.handle, workload.priority, workload.gang.key if workload.gang else None)
@@ -61,7 +63,7 @@ class GangPreemption(Plugin):
             if answer is not None:
                 found.append(answer)
             tried += 1
-            if tried >= MOST_REGIONS:
+            if found and tried >= MOST_REGIONS:
                 break
         if found:
             return min(found, key=_harm)
