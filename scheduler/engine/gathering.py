@@ -282,14 +282,30 @@ class Gathering:
                 if not is_there:
                     continue  # less than its minimum is no use
             yield from self._surplus(below, inside)
-        if part.constraint.segment_size or part.constraint.spread:
-            return  # a part of a segment, or one domain more than others, is no place: they wait for room for all
+        if part.fabric is not None and (part.constraint.segment_size or part.constraint.spread):
+            yield from self._divided_surplus(part, mask)
+            return
         for pod in part.pods:
             if pod.uid not in self._placer.placed:
                 before = self._placer.evaluations
                 if (row := self._placer.choose(pod, self._at_home(part, mask))) is not None:
                     self._placer.put(pod, row)
                 yield self._placer.evaluations - before
+
+    def _divided_surplus(self, part: Part, mask: Bools | None) -> Generator[int, None, None]:
+        """Place what is beyond the minimum of a part that is spread pod by pod, or in segments each as a whole."""
+        placed = self._placer.placed
+        rest = [pod for pod in part.pods if pod.uid not in placed]
+        units = [[pod] for pod in rest]
+        if part.constraint.segment_size:
+            units = [segment.pods for segment in segments_of(part) if not any(p.uid in placed for p in segment.pods)]
+        for unit in units:
+            before = set(placed)
+            there = [*part.placed, *(placed[pod.uid] for pod in part.pods if pod.uid in placed)]
+            some = Part(part.name, unit, len(unit), constraint=part.constraint, fabric=part.fabric, placed=there)
+            if not (yield from self._own(some, None, self._at_home(part, mask), unit)):
+                self._take_back(before)
+                return
 
     def _at_home(self, part: Part, mask: Bools | None) -> Bools | None:
         """Return the mask within the domain that a part has to stay in, if it is in one already."""

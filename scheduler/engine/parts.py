@@ -86,7 +86,7 @@ def parts_of(workload: Workload, snapshot: Snapshot, cluster: ClusterState, fabr
     stray = [pod for role, pods in pending.items() if role not in known for pod in pods]
     strays = [entry for role, entries in placed.items() if role not in known for entry in entries]
     root = Part(
-        "", stray, workload.needed, wanted=gang.min_subgroups, constraint=gang.topology or _NO_CONSTRAINT,
+        "", stray, needs.missing(), wanted=gang.min_subgroups, constraint=gang.topology or _NO_CONSTRAINT,
         fabric=fabric_of(gang.topology), placed=strays,
     )  # fmt: skip
     _add_below(root, "", needs, pending, placed, fabric_of)

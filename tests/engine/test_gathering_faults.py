@@ -119,6 +119,21 @@ def test_surplus_evicts_nobody_however_long_it_waits() -> None:
     assert "low" in world.placed
 
 
+@pytest.mark.parametrize(
+    ("topology", "placed"), [(asks(spread=RACK), 3), (asks(segment_size=2, segment_required=RACK), 2)]
+)
+def test_surplus_that_is_divided_is_placed_as_far_as_it_can_be_divided(
+    topology: TopologyConstraint, placed: int
+) -> None:
+    """Two racks of two places and one, a gang of four that needs one, or two: even shares, or whole segments."""
+    world = World(node("a0", "A", "r0"), node("a1", "A", "r0"), node("b0", "A", "r1"))
+    minimum = topology.segment_size or 1
+    world.add(gang("g", minimum, topology=topology), *(pod(f"g-{k}", "g") for k in range(4))).run()
+    assert len(world.placed) == placed
+    world.restart().run().wait(5)
+    assert len(world.placed) == placed
+
+
 def test_segments_of_mixed_shapes_are_not_said_never_to_fit() -> None:
     """A pod with GPUs and one without to a rack."""
     topology = asks(segment_size=2, segment_required=RACK, required=BLOCK)
