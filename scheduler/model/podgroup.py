@@ -77,7 +77,7 @@ class TopologyConstraint(_Part):
     spread: str | None = _level()
     """A level: the pods are divided evenly among its domains; the fullest has at most one more than the emptiest."""
     exclusive: str | None = _level()
-    """A level: none of its domains is shared with another group that asks the same."""
+    """A level: all pods stand in one domain of it, which no other group that asks the same shares; of a role, no other role."""
 
 
 class Role(_Part):
