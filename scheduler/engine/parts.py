@@ -75,6 +75,8 @@ def parts_of(workload: Workload, snapshot: Snapshot, cluster: ClusterState, fabr
     role_of = cluster.groups.role_of
     placed: dict[str, list[tuple[Pod, int]]] = {}
     for member in cluster.members(gang.key):
+        if member.uid in workload.pods:
+            continue  # it waits
         if cluster.counts_as_placed(member) and (name := cluster.node_of(member.uid)) is not None:
             row = snapshot.row_of.get(name)
             if row is not None and not member.is_terminal:

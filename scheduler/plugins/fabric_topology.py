@@ -45,7 +45,8 @@ class FabricTopology(Plugin):
         gang = workload.gang
         if gang is None:
             return None
-        is_there = any(map(self.handle.cluster.counts_as_placed, self.handle.cluster.members(gang.key)))
-        if len(workload.pods) < self.args.smallest_gang and not is_there:
-            return None
-        return self.handle.fabric(constraint)
+        cluster = self.handle.cluster
+        is_large = len(workload.pods) >= self.args.smallest_gang
+        if is_large or any(map(cluster.counts_as_placed, cluster.members(gang.key))):
+            return self.handle.fabric(constraint)
+        return None
