@@ -178,21 +178,31 @@ class Access:
         """Return the tree of domains for a constraint; UnknownLevelError if there is no such topology or level."""
         return self.fabrics.of(self.snapshot, constraint)
 
+    def fabric_for(
+        self, workload: Workload, scheduler_name: str, constraint: TopologyConstraint | None
+    ) -> Fabric | None:
+        """Return the tree that a gang is placed in: what it asks for, else what a plugin of its profile wants; None for none.
+
+        UnknownLevelError for a level that is not there.
+        """
+        if constraint is not None and self._is_vain(constraint):
+            constraint = None
+        if constraint is not None and (constraint.levels or constraint.topology):
+            return self.fabric(constraint)
+        plugins = self._runtimes[scheduler_name].plugins("placement_generate")
+        generators = (plugin for plugin in plugins if hasattr(plugin, "fabric_for"))
+        fabrics = (call(plugin, "fabric_for", workload, constraint) for plugin in generators)
+        return next((fabric for fabric in fabrics if fabric is not None), None)
+
+    def serves(self, scheduler_name: str) -> bool:
+        """Tell whether a profile has this name."""
+        return scheduler_name in self._runtimes
+
     def _put_in_parts(self, placer: Placer, workload: Workload, needs: Needs) -> None:
         """Let a gang be placed in domains, if it has roles, asks for levels, or a plugin wants to keep it together."""
-        generators = [
-            plugin
-            for plugin in self._runtimes[placer.pods[0].scheduler_name].plugins("placement_generate")
-            if hasattr(plugin, "fabric_for")
-        ]
 
         def fabric_of(constraint: TopologyConstraint | None) -> Fabric | None:
-            if constraint is not None and self._is_vain(constraint):
-                constraint = None
-            if constraint is not None and (constraint.levels or constraint.topology):
-                return self.fabric(constraint)
-            fabrics = (call(plugin, "fabric_for", workload, constraint) for plugin in generators)
-            return next((fabric for fabric in fabrics if fabric is not None), None)
+            return self.fabric_for(workload, placer.pods[0].scheduler_name, constraint)
 
         placer.needs = needs
         placer.shunned = frozenset(self.shunned_rows(needs.gang.key, self.now()))

@@ -33,5 +33,10 @@ def places(asks: Mapping[str, int] | None, nodes: Nodes, where: Bools, *, is_emp
     return np.maximum(count, 0, out=count)
 
 
+def size_of(requests: Mapping[str, int], nodes: Nodes) -> float:
+    """Return how large a pod is: its largest share of what all nodes offer together."""
+    return max((n / max(1, int(nodes.allocatable(r).sum())) for r, n in requests.items()), default=0.0)
+
+
 #: More pods than anybody has; small enough to be summed over all nodes.
 LIMITLESS = 2**32

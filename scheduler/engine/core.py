@@ -57,7 +57,7 @@ class Core:
             configuration.pod_max_backoff_seconds,
             configuration.unschedulable_flush_seconds,
         )
-        self.flights = Flights(self.cluster, configuration.permit_max_seconds, self._plugin_failed)
+        self.flights = Flights(self.cluster, configuration.permit_max_seconds, self.plugin_failed)
         self.ties = Ties(configuration.tie_break, seed)
         self.runtimes: dict[str, Runtime] = {}
         self.access = Access(self.cluster, self.flights, clock, self.runtimes, self.ties, configuration.feature_gates)
@@ -210,7 +210,7 @@ class Core:
         self.reporter.forget_workload(workload.key)
         self.preempting.end(workload.key)
 
-    def _plugin_failed(self, pod: Pod, error: PluginError) -> None:
+    def plugin_failed(self, pod: Pod, error: PluginError) -> None:
         """Say at a pod that a plugin failed where nothing can be refused any more."""
         self.reporter.event(
             pod_ref(pod), "Warning", "PluginFailed", "Scheduling", error.status.message, pod.scheduler_name

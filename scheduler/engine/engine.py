@@ -27,6 +27,7 @@ from .health import REASON as BELOW_MINIMUM
 from .health import Health
 from .intake import Intake
 from .pending import PendingWorkload
+from .quality import summary_of_members
 from .recording import record
 from .rollback import Rollback
 from .workloads import workload_key_of
@@ -35,9 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
     from scheduler.config import SchedulerConfiguration
-    from scheduler.framework.effects import Effect
+    from scheduler.framework.effects import Effect, PlacementSummary
     from scheduler.framework.workload import Workload
-    from scheduler.model import GangKey
+    from scheduler.model import Gang, GangKey, Pod
     from scheduler.state.cluster import ClusterState
 
     from .decision import Decision
@@ -249,8 +250,21 @@ class Engine:
             counts,
             condition_of(gang, members, core.cluster, refusal, was_complete=key in core.completed),
             self._health.saw(gang, members),
-            core.placements.get(key),
+            self._placement_of(gang, members),
         )
+
+    def _placement_of(self, gang: Gang, members: Sequence[Pod]) -> PlacementSummary | None:
+        """Return where a gang is: as when it was placed, else as its members are found."""
+        core = self._core
+        if gang.key in core.placements:
+            return core.placements[gang.key]
+        if self._attempt is None:
+            core.access.snapshot = core.cluster.snapshot()
+        try:
+            return summary_of_members(core.access, gang, members)
+        except PluginError as error:
+            core.plugin_failed(members[0], error)
+            return None
 
     def _pending_in_queue(self, entry: Entry) -> PendingWorkload:
         workload = entry.workload

@@ -14,7 +14,7 @@ import numpy as np
 
 from scheduler.topology.fabric import ROOT
 
-from .bounds import places
+from .bounds import places, size_of
 from .gathering import Gathering
 from .quality import summary_of
 from .regions import kinds_of, required_level, room_at, segment_of
@@ -315,6 +315,4 @@ class Placer:
         return [[pod for candidate in order for pod in members[candidate]] for order in orders]
 
     def _size(self, pod: Pod) -> float:
-        """Return how large a shape is: its largest share of what the whole cluster offers."""
-        nodes = self.snapshot.nodes
-        return max((n / max(1, int(nodes.allocatable(r).sum())) for r, n in pod.requests.items()), default=0.0)
+        return size_of(pod.requests, self.snapshot.nodes)

@@ -125,6 +125,9 @@ class PlacementSummary:
     quality: float = 0.0
     #: The tightest level that all traffic among them stays within; empty if there is none.
     bottleneck: str = ""
+    #: Told from where members are, by a process that did not place them: what could be is estimated, and what the object says
+    #: of the same domains holds.
+    is_estimate: bool = False
 
 
 @dataclass(frozen=True, slots=True)

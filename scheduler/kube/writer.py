@@ -269,6 +269,8 @@ class GangWriter:
             found = await self._client.get(path)
             known = None, found.get("status") or {}
         status = _gang_status(effect, _since(known[1], self._now()))
+        if effect.placement is not None and effect.placement.is_estimate and _is_same_place(known[1], status):
+            status["placement"] = known[1]["placement"]
         if known[1] != status:
             body = status | {name: None for name in ("placement",) if name in known[1] and name not in status}
             found = await self._client.patch(f"{path}/status", {"metadata": {"uid": effect.uid}, "status": body})
@@ -333,6 +335,12 @@ def _gang_status(effect: SetGangStatus, since: Callable[[str, str], str]) -> dic
     ]
     placement = {"placement": _placement(effect.placement)} if effect.placement is not None else {}
     return {"phase": effect.phase, "counts": dict(effect.counts), **placement, "conditions": conditions}
+
+
+def _is_same_place(known: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
+    """Tell whether a status that was written when the gang was placed speaks of the same domains as another."""
+    former, now = known.get("placement") or {}, status["placement"]
+    return all(former.get(name) == now[name] for name in ("domains", "leafDomains"))
 
 
 def _placement(summary: PlacementSummary) -> dict[str, Any]:

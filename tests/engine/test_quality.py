@@ -1,11 +1,17 @@
 """What a gang's group tells of its placement, by arithmetic."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from scheduler.engine.quality import fewest, summary_of
 from scheduler.model.topology import Level
 from scheduler.topology.fabric import Fabric
+from tests.builders import a_gang, a_node
+
+from .shapes import members
+from .world import World
 
 LEVELS = [Level("block", "example.com/block"), Level("rack", "example.com/rack")]
 #: Blocks a and b of two racks each, of two nodes each.
@@ -43,3 +49,32 @@ def test_a_gang_over_two_blocks_has_no_domain_in_common() -> None:
 def test_the_fewest_domains_are_the_largest(room: list[int], count: int, domains: int) -> None:
     """Filled from the largest on."""
     assert fewest(np.array(room), count) == domains
+
+
+def a_world_in_racks() -> World:
+    """Two racks of two nodes, a gang that one holds, and a gang that needs both."""
+    nodes = [a_node(f"n{k}").gpus(8).label("topology.kubernetes.io/zone", f"z{k // 2}") for k in range(6)]
+    return World(nodes, a_gang("near", 2), members("near", 2), a_gang("far", 4), members("far", 4)).wait(5)
+
+
+def test_a_new_process_tells_where_gangs_are() -> None:
+    """A gang that another process placed, and did not live to tell of, has its placement told all the same."""
+    world = a_world_in_racks()
+    before = {name: world.gang_status(name).placement for name in ("near", "far")}
+    world.restart().wait(5)
+    for name, told in before.items():
+        found = world.gang_status(name).placement
+        assert found is not None
+        assert found.is_estimate
+        assert told is not None
+        assert replace(found, is_estimate=False) == told
+    assert before["near"] is not None
+    assert before["near"].leaf_domains == 1
+    assert before["far"] is not None
+    assert before["far"].leaf_domains == 2
+
+
+def test_a_new_process_tells_nothing_of_gangs_that_are_on_no_nodes() -> None:
+    """A gang that waits has no place."""
+    world = World(a_node("n0").gpus(8), a_gang("job", 2), members("job", 2)).wait(5).restart().wait(5)
+    assert world.gang_status("job").placement is None

@@ -105,6 +105,21 @@ async def test_placement_is_written_and_taken_away() -> None:
     assert "placement" not in server.status
 
 
+async def test_estimate_after_a_restart_leaves_what_was_written_of_the_same_domains() -> None:
+    """Who placed the gang knew better how near together it could be; of other domains the old word says nothing."""
+    server, clock = Server(), Clock()
+    domains = (("zone", "z1"),)
+    placed = PlacementSummary(domains, 2, 1, 0.5, "zone")
+    await a_writer(server, clock).set_status(status("True", placement=placed))
+    estimate = PlacementSummary(domains, 2, 2, 1.0, "zone", is_estimate=True)
+    writer = a_writer(server, clock)
+    assert not await writer.set_status(status("True", placement=estimate))
+    assert server.status["placement"]["quality"] == "0.50"
+    elsewhere = PlacementSummary((("zone", "z2"),), 2, 2, 1.0, "zone", is_estimate=True)
+    assert await writer.set_status(status("True", placement=elsewhere))
+    assert (server.status["placement"]["quality"], server.status["placement"]["leafDomainsMinimum"]) == ("1.00", 2)
+
+
 async def test_status_of_another_dialect_is_not_ours_to_write() -> None:
     """Its path would be another object's."""
     server = Server()
