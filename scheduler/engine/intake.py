@@ -12,6 +12,7 @@ from msgspec import structs
 from scheduler.framework.status import ClusterEvent, Reason, Status
 from scheduler.model import Namespace
 from scheduler.model.hypernode import HyperNode
+from scheduler.model.node_resource_topology import NodeResourceTopology
 from scheduler.model.storage import (
     Claim,
     CSIDriver,
@@ -51,7 +52,10 @@ _EVENTS: dict[type, ClusterEvent] = {
     VolumeAttachment: ClusterEvent.ATTACHMENT_CHANGED,
     Topology: ClusterEvent.TOPOLOGY_CHANGED,
     HyperNode: ClusterEvent.TOPOLOGY_CHANGED,
+    NodeResourceTopology: ClusterEvent.RESOURCE_TOPOLOGY_CHANGED,
 }
+#: Kinds whose objects tell about the node of the same name.
+_OF_NODES: frozenset[type] = frozenset((CSINode, NodeResourceTopology))
 
 
 class Intake:
@@ -290,8 +294,10 @@ class Intake:
     def _objects_differ(self, kind: type, key: Key) -> None:
         """Note what that may cure, and let those that wait for an object before their binding look again."""
         event = _EVENTS.get(kind)
+        if kind is NodeResourceTopology:
+            self._core.cluster.look_again(key[1])
         if event is not None:
-            self._core.changed(event, key[1] if kind is CSINode else "", key=key)
+            self._core.changed(event, key[1] if kind in _OF_NODES else "", key=key)
             self._commit.recheck()
 
     def _binding_succeeded(self, happened: i.BindingSucceeded) -> None:

@@ -28,6 +28,8 @@ from scheduler.model import (
 from scheduler.model.api import ApiBudget, ApiNode, ApiPod, ApiPriorityClass
 from scheduler.model.dialects import DIALECTS
 from scheduler.model.hypernode import HYPERNODE_GROUP, ApiHyperNode, hypernode_from_api
+from scheduler.model.node_resource_topology import GROUP as NUMA_GROUP
+from scheduler.model.node_resource_topology import ApiNodeResourceTopology, node_resource_topology_from_api
 from scheduler.model.owner_api import ApiNamespace, ApiReplicaSet, ApiService
 from scheduler.model.storage_api import (
     ApiClaim,
@@ -130,6 +132,7 @@ KINDS: dict[GroupKind, Kind] = {
     ("storage.k8s.io", "VolumeAttachment"): Kind(ApiVolumeAttachment, _view(volume_attachment_from_api)),
     **{(kind.group, "Topology"): Kind(ApiTopology, _topology(kind.dialect)) for kind in TOPOLOGY_KINDS},
     (HYPERNODE_GROUP, "HyperNode"): Kind(ApiHyperNode, _view(hypernode_from_api)),
+    (NUMA_GROUP, "NodeResourceTopology"): Kind(ApiNodeResourceTopology, _view(node_resource_topology_from_api)),
 }
 #: Read by a plugin that is not built: they are known, and change nothing.
 WITHOUT_EFFECT: frozenset[GroupKind] = frozenset(

@@ -44,6 +44,8 @@ class ClusterEvent(IntFlag):
     NODE_FEATURES = auto()
     #: A Topology or a HyperNode changed.
     TOPOLOGY_CHANGED = auto()
+    #: A NodeResourceTopology changed: what is known to be free in a node's NUMA nodes.
+    RESOURCE_TOPOLOGY_CHANGED = auto()
     #: A workload stopped waiting at Permit.
     PERMIT_RESOLVED = auto()
     #: Time passed (flush).
@@ -60,7 +62,15 @@ class ClusterEvent(IntFlag):
     )
     POD_ANY = POD_REMOVED | POD_ASSIGNED | POD_CREATED | POD_UPDATED | POD_LABELS
     ANY = (
-        NODE_ANY | STORAGE_ANY | POD_ANY | NAMESPACE_CHANGED | GANG_CHANGED | PERMIT_RESOLVED | TIME | TOPOLOGY_CHANGED
+        NODE_ANY
+        | STORAGE_ANY
+        | POD_ANY
+        | NAMESPACE_CHANGED
+        | GANG_CHANGED
+        | PERMIT_RESOLVED
+        | TIME
+        | TOPOLOGY_CHANGED
+        | RESOURCE_TOPOLOGY_CHANGED
     )
 
 

@@ -26,7 +26,7 @@ from scheduler.model import (
 )
 from scheduler.model.api import ApiBudget, ApiNode, ApiPod, ApiPriorityClass
 
-from .group_feeds import group_feeds, topology_feeds
+from .group_feeds import group_feeds, numa_feed, topology_feeds
 from .object_feeds import object_feeds
 from .reflector import HasMetadata, Reflector, Resource, Timing
 
@@ -122,6 +122,7 @@ def feeds(
         *object_feeds(make, put),
         *group_feeds(make, put, discovery, dialects),
         *topology_feeds(make, put, discovery),
+        numa_feed(make, put, discovery),
     ]
 
 

@@ -12,6 +12,14 @@ import msgspec
 from scheduler.engine.inputs import GangChanged, GangRemoved, ObjectChanged, ObjectRemoved
 from scheduler.model.dialects.own import NAME as OWN_NAME
 from scheduler.model.hypernode import HYPERNODE_GROUP, HYPERNODE_VERSION, ApiHyperNode, HyperNode, hypernode_from_api
+from scheduler.model.node_resource_topology import (
+    GROUP,
+    RESOURCE,
+    VERSION,
+    ApiNodeResourceTopology,
+    NodeResourceTopology,
+    node_resource_topology_from_api,
+)
 from scheduler.model.topology import Topology
 from scheduler.model.topology_api import TOPOLOGY_KINDS, ApiTopology, TopologyKind, topology_from_api
 
@@ -100,6 +108,16 @@ def topology_feeds(make: MakeServed, put: Put, discovery: Discovery) -> Iterator
         lambda api: put(ObjectChanged(hypernode_from_api(api))),
         lambda key, _: put(ObjectRemoved(HyperNode, ("", key.name))),
         served,
+    )
+
+
+def numa_feed(make: MakeServed, put: Put, discovery: Discovery) -> Reflector[Any]:
+    """Return the reflector of the objects that tell what the NUMA nodes of a machine have free."""
+    return make(
+        Resource(f"{RESOURCE}.{GROUP}", "", ApiNodeResourceTopology, is_optional=True),
+        lambda api: put(ObjectChanged(node_resource_topology_from_api(api))),
+        lambda key, _: put(ObjectRemoved(NodeResourceTopology, ("", key.name))),
+        discovery.want(Api(GROUP, (VERSION,), RESOURCE)),
     )
 
 

@@ -250,6 +250,7 @@ class PodStatus(ApiStruct, frozen=True):
     init_container_statuses: list[ContainerStatus] | None = None
     allocated_resources: ResourceList | None = None
     resources: Resources | None = None
+    qos_class: str = ""
 
 
 class ApiPod(ApiStruct, frozen=True):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from .api import ApiPod, Condition, NodeAffinity, OwnerReference, PodSpec, Toleration
+from .containers import ContainerNeed, needs_of, qos_of
 from .dialects import DIALECTS, Dialect, membership_of
 from .gang import Membership
 from .pod_terms import PodTerms, Spread, spreads_of, terms_of
@@ -68,6 +69,10 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     scored: tuple[int, int] = (0, 0)
     #: Huge pages that scoring takes for the pod while it is pending; None if they are those of `requests`.
     scored_pages: dict[str, int] | None = None
+    #: What each container asks, init containers and sidecars first.
+    containers: tuple[ContainerNeed, ...] = ()
+    #: Guaranteed, Burstable or BestEffort.
+    qos: str = ""
     ports: tuple[HostPort, ...] = ()
     node_selector: dict[str, str] = {}
     node_affinity: NodeAffinity | None = None
@@ -110,6 +115,7 @@ def pod_from_api(api: ApiPod, dialects: Sequence[Dialect] = DIALECTS) -> Pod:
     priority = spec.priority or 0
     preemption_policy = spec.preemption_policy or "PreemptLowerPriority"
     asked = asked_by(api)
+    containers, qos = needs_of(api), qos_of(api)
     ports = _host_ports(spec)
     node_selector = spec.node_selector or {}
     node_affinity = spec.affinity.node_affinity if spec.affinity else None
@@ -123,8 +129,8 @@ def pod_from_api(api: ApiPod, dialects: Sequence[Dialect] = DIALECTS) -> Pod:
     shape = b""
     if not spec.node_name:
         shape = _shape(
-            namespace, priority, preemption_policy, asked.requests, asked.scored, asked.scored_pages, ports,
-            node_selector, node_affinity, tolerations, images, terms, spreads, volumes, features,
+            namespace, priority, preemption_policy, asked.requests, asked.scored, asked.scored_pages, containers,
+            qos, ports, node_selector, node_affinity, tolerations, images, terms, spreads, volumes, features,
         )  # fmt: skip
     return Pod(
         uid=meta.uid or f"{namespace}/{meta.name}",
@@ -150,6 +156,8 @@ def pod_from_api(api: ApiPod, dialects: Sequence[Dialect] = DIALECTS) -> Pod:
         nonzero=asked.nonzero,
         scored=asked.scored,
         scored_pages=asked.scored_pages,
+        containers=containers,
+        qos=qos,
         ports=ports,
         node_selector=node_selector,
         node_affinity=node_affinity,
@@ -174,8 +182,8 @@ def _unchecked(spec: PodSpec) -> tuple[str, ...]:
 def shape_of(pod: Pod) -> bytes:
     """Return the scheduling-relevant part of a pod as bytes: equal bytes, equal verdicts and scores."""
     return _shape(
-        pod.namespace, pod.priority, pod.preemption_policy, pod.requests, pod.scored, pod.scored_pages, pod.ports, pod.node_selector,
-        pod.node_affinity, pod.tolerations, pod.images, pod.terms, pod.spreads, pod.volumes, pod.needed_features,
+        pod.namespace, pod.priority, pod.preemption_policy, pod.requests, pod.scored, pod.scored_pages, pod.containers, pod.qos,
+        pod.ports, pod.node_selector, pod.node_affinity, pod.tolerations, pod.images, pod.terms, pod.spreads, pod.volumes, pod.needed_features,
     )  # fmt: skip
 
 

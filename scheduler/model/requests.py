@@ -47,8 +47,8 @@ def asked_by(pod: ApiPod) -> Asked:
     try:
         if spec.resources is None and not (spec.node_name and _is_resized(pod)):
             return _asked(
-                tuple([_requested(c.resources) for c in spec.containers]),
-                tuple([(is_sidecar(c), _requested(c.resources)) for c in spec.init_containers or ()]),
+                tuple([requested(c.resources) for c in spec.containers]),
+                tuple([(is_sidecar(c), requested(c.resources)) for c in spec.init_containers or ()]),
                 tuple(spec.overhead.items()) if spec.overhead else (),
             )
         requests = _effective(pod, ())
@@ -64,7 +64,7 @@ def asked_by(pod: ApiPod) -> Asked:
             pages if pages != _pages(requests) else None,
         )
     except QuantityError as error:
-        raise _located(pod) or error from None
+        raise located(pod) or error from None
 
 
 def is_sidecar(container: Container) -> bool:
@@ -97,7 +97,7 @@ def _asked(apps: tuple[Items, ...], inits: tuple[tuple[bool, Items], ...], overh
     requests = _sum(apps, inits, ())
     filled = _sum(apps, inits, _DEFAULTS)
     for total in (requests, filled):
-        _add(total, _amounts(overhead))
+        _add(total, amounts_of(overhead))
         _cap(total)
     both = _cpu_and_memory(filled)
     return Asked(requests, both, both)
@@ -112,13 +112,13 @@ def _effective(pod: ApiPod, defaults: Items, *, with_pod_level: bool = True) -> 
 
     level = _pod_level(pod) if with_pod_level else {}
     is_infeasible = bool(pod.spec.node_name) and _is_infeasible(pod.status.conditions)
-    total = {} if is_infeasible else sums(lambda c: _requested(c.resources))
+    total = {} if is_infeasible else sums(lambda c: requested(c.resources))
     if pod.spec.node_name:
         status, resources = pod.status, pod.status.resources
         allocated, actual = status.allocated_resources, resources.requests if resources else None
         if allocated is not None and actual is not None:
-            _raise(total, _amounts(tuple(allocated.items())))
-            _raise(total, _amounts(tuple(actual.items())))
+            _raise(total, amounts_of(tuple(allocated.items())))
+            _raise(total, amounts_of(tuple(actual.items())))
         else:
             statuses = _statuses(pod)
             _raise(total, sums(lambda c: _allocated(c, statuses.get(c.name), is_infeasible=is_infeasible)))
@@ -126,21 +126,21 @@ def _effective(pod: ApiPod, defaults: Items, *, with_pod_level: bool = True) -> 
         if level and resources is not None:
             level = {} if is_infeasible else dict(level)
             for reported in (allocated, actual):
-                _raise(level, _amounts(tuple((reported or {}).items())))
+                _raise(level, amounts_of(tuple((reported or {}).items())))
     total.update({name: count for name, count in level.items() if _is_pod_level(name)})
     if pod.spec.overhead:
-        _add(total, _amounts(tuple(pod.spec.overhead.items())))
+        _add(total, amounts_of(tuple(pod.spec.overhead.items())))
     _cap(total)
     return total
 
 
 def _sum(apps: tuple[Items, ...], inits: tuple[tuple[bool, Items], ...], defaults: Items) -> Amounts:
-    fill = _amounts(defaults)
-    return peak((fill | _amounts(a) for a in apps), ((runs_on, fill | _amounts(i)) for runs_on, i in inits))
+    fill = amounts_of(defaults)
+    return peak((fill | amounts_of(a) for a in apps), ((runs_on, fill | amounts_of(i)) for runs_on, i in inits))
 
 
 @lru_cache(maxsize=65_536)
-def _amounts(items: Items) -> Amounts:
+def amounts_of(items: Items) -> Amounts:
     """Return a resource list as integers, not to be changed."""
     result = {name: amount(name, text) for name, text in items}
     for name, text in items:
@@ -149,7 +149,7 @@ def _amounts(items: Items) -> Amounts:
     return result
 
 
-def _requested(resources: Resources | None) -> Items:
+def requested(resources: Resources | None) -> Items:
     """Return the requests of one container; a limit without a request counts as one, as the API server defaults it."""
     if resources is None:
         return ()
@@ -163,7 +163,7 @@ def _allocated(container: Container, status: ContainerStatus | None, *, is_infea
     """Return what the kubelet has allocated to a container."""
     if status and status.allocated_resources is not None:
         return tuple(status.allocated_resources.items())
-    return () if is_infeasible else _requested(container.resources)
+    return () if is_infeasible else requested(container.resources)
 
 
 def _actual(container: Container, status: ContainerStatus | None, *, is_infeasible: bool) -> Items:
@@ -175,7 +175,7 @@ def _actual(container: Container, status: ContainerStatus | None, *, is_infeasib
 
 def _pod_level(pod: ApiPod) -> Amounts:
     """Return the requests of the pod as a whole: cpu, memory and huge pages only."""
-    asked = _amounts(_requested(pod.spec.resources))
+    asked = amounts_of(requested(pod.spec.resources))
     return {name: count for name, count in asked.items() if _is_pod_level(name)}
 
 
@@ -213,12 +213,12 @@ def _is_infeasible(conditions: list[Condition] | None) -> bool:
     return False
 
 
-def _located(pod: ApiPod) -> QuantityError | None:
+def located(pod: ApiPod) -> QuantityError | None:
     """Return the error of the first bad quantity with its path."""
     for path, resources in _resource_lists(pod):
         for name, text in (resources or {}).items():
             try:
-                _amounts(((name, text),))
+                amounts_of(((name, text),))
             except QuantityError as error:
                 return QuantityError(f"{path}[{name}]: {error}")
     return None

@@ -17,6 +17,9 @@ from scheduler.model.dialects.native import ApiNativeGroup
 from scheduler.model.dialects.owner_objects import ApiOwner
 from scheduler.model.dialects.volcano import ApiVolcanoGroup
 from scheduler.model.hypernode import HYPERNODE_GROUP, HYPERNODE_VERSION, ApiHyperNode
+from scheduler.model.node_resource_topology import GROUP as NUMA_GROUP
+from scheduler.model.node_resource_topology import VERSION as NUMA_VERSION
+from scheduler.model.node_resource_topology import ApiNodeResourceTopology
 from scheduler.model.owner_api import ApiNamespace, ApiService
 from scheduler.model.storage_api import (
     ApiClaim,
@@ -65,7 +68,7 @@ StoredObject = (
 GroupObject = ApiNativeGroup | ApiVolcanoGroup | ApiKaiGroup | ApiOwner
 WireObject = (
     ApiNode | ApiPod | ApiPodGroup | ApiPriorityClass | ApiBudget | ApiJob | ApiReplicas
-    | ApiNamespace | ApiService | StoredObject | ApiTopology | ApiHyperNode | GroupObject
+    | ApiNamespace | ApiService | StoredObject | ApiTopology | ApiHyperNode | ApiNodeResourceTopology | GroupObject
 )  # fmt: skip
 
 
@@ -107,6 +110,7 @@ KINDS = (
         for _, group, versions in TOPOLOGY_KINDS
     ),
     Kind(HYPERNODE_GROUP, "HyperNode", HYPERNODE_VERSION, ApiHyperNode, is_namespaced=False),
+    Kind(NUMA_GROUP, "NodeResourceTopology", NUMA_VERSION, ApiNodeResourceTopology, is_namespaced=False),
     Kind("batch", "Job", "v1", ApiJob),
     Kind("apps", "ReplicaSet", "v1", ApiReplicas),
     Kind("apps", "Deployment", "v1", ApiReplicas),
@@ -187,7 +191,7 @@ def _problems(api: WireObject, body: dict[str, Any], kind: Kind) -> Iterator[Fou
             yield from _replicas_problems(api, kind)
         case ApiNamespace() | ApiService():
             pass
-        case ApiTopology() | ApiHyperNode():
+        case ApiTopology() | ApiHyperNode() | ApiNodeResourceTopology():
             yield from network_problems(api, body, kind.group)
         case _:
             yield from storage_problems(api)

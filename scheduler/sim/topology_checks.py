@@ -1,4 +1,4 @@
-"""What the API server would refuse of Topologies and HyperNodes.
+"""What the API server would refuse of Topologies and HyperNodes, and what makes no sense in a NodeResourceTopology.
 
 For the loader; see `checks`.  What only other objects can tell (members that are not there, cycles) is no problem of one object.
 """
@@ -11,14 +11,18 @@ import msgspec
 from pydantic import ValidationError
 
 from scheduler.model.gang import PREFIX
-from scheduler.model.hypernode import hypernode_from_api
+from scheduler.model.hypernode import ApiHyperNode, hypernode_from_api
+from scheduler.model.node_resource_topology import ApiNodeResourceTopology, node_resource_topology_from_api
 from scheduler.model.topology_api import ApiTopology, topology_from_api
-from scheduler.model.topology_crd import MOST_LEVELS, Topology
+from scheduler.model.topology_crd import MOST_LEVELS
+from scheduler.model.topology_crd import Topology as TopologyDefinition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from scheduler.model.hypernode import ApiHyperNode
+    from scheduler.model.hypernode import HyperNode
+    from scheduler.model.node_resource_topology import NodeResourceTopology
+    from scheduler.model.topology import Topology
     from scheduler.model.topology_api import ApiLevel
 
     from .checks import Found
@@ -27,14 +31,24 @@ if TYPE_CHECKING:
 _NAME_FIELDS = {PREFIX: "name", "kai.scheduler": "alias"}
 
 
-def network_problems(api: ApiTopology | ApiHyperNode, body: dict[str, Any], group: str) -> Iterator[Found]:
-    """Check an object that tells what the network looks like; Topologies of ours by the models of their definition."""
-    view = topology_from_api(api) if isinstance(api, ApiTopology) else hypernode_from_api(api)
-    for text in view.problems:
+def network_problems(
+    api: ApiTopology | ApiHyperNode | ApiNodeResourceTopology, body: dict[str, Any], group: str
+) -> Iterator[Found]:
+    """Check an object that tells what is near what; Topologies of ours by the models of their definition."""
+    for text in _view(api).problems:
         path, _, said = text.partition(": ")
         yield path, said
     if isinstance(api, ApiTopology):
         yield from _level_problems(api.spec.levels or [], body, group)
+
+
+def _view(api: ApiTopology | ApiHyperNode | ApiNodeResourceTopology) -> Topology | HyperNode | NodeResourceTopology:
+    match api:
+        case ApiTopology():
+            return topology_from_api(api)
+        case ApiHyperNode():
+            return hypernode_from_api(api)
+    return node_resource_topology_from_api(api)
 
 
 def _level_problems(levels: list[ApiLevel], body: dict[str, Any], group: str) -> Iterator[Found]:
@@ -58,7 +72,7 @@ def _own_problems(levels: list[ApiLevel]) -> Iterator[Found]:
         elif level.node_label:
             written = {"levels": [msgspec.to_builtins(level)]}
             try:
-                Topology.model_validate({"spec": written})
+                TopologyDefinition.model_validate({"spec": written})
             except ValidationError as error:
                 for wrong in error.errors():
                     yield f"spec.levels[{index}].{wrong['loc'][-1]}", f"{wrong['input']!r}: {wrong['msg']}"

@@ -88,6 +88,11 @@ class ClusterState:
         self._nodes_changed = True
         return True
 
+    def look_again(self, name: str) -> None:
+        """Let a snapshot show a node as changed: what else is known of it did."""
+        if name in self.nodes:
+            self._touch(name)
+
     def set_pod(self, pod: Pod) -> bool:
         """Add or change a pod; return whether anything changed. A stale pending view of an assigned pod is ignored."""
         former = self.pods.get(pod.uid)

@@ -16,6 +16,7 @@ from scheduler.kube.views import PodViews
 from scheduler.model import Namespace, Owner
 from scheduler.model.dialects import DIALECTS
 from scheduler.model.hypernode import HyperNode
+from scheduler.model.node_resource_topology import NodeResourceTopology
 from scheduler.model.storage import (
     Claim,
     CSIDriver,
@@ -54,6 +55,12 @@ KINDS: list[tuple[str, str, type, tuple[str, str]]] = [
     ("/apis/kueue.x-k8s.io/v1beta2/topologies", "Topology", Topology, ("kueue", "x")),
     ("/apis/kai.scheduler/v1alpha1/topologies", "Topology", Topology, ("kai", "x")),
     ("/apis/topology.volcano.sh/v1alpha1/hypernodes", "HyperNode", HyperNode, ("", "x")),
+    (
+        "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies",
+        "NodeResourceTopology",
+        NodeResourceTopology,
+        ("", "x"),
+    ),
 ]
 
 

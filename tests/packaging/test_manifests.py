@@ -92,6 +92,7 @@ def test_scheduler_may_do_what_it_must_and_no_more():
         ("kueue.x-k8s.io", "topologies"): read,
         ("kai.scheduler", "topologies"): read,
         ("topology.volcano.sh", "hypernodes"): read,
+        ("topology.node.k8s.io", "noderesourcetopologies"): read,
         ("", "services"): read,
         ("", "replicationcontrollers"): read,
         ("apps", "replicasets"): read,
