@@ -68,6 +68,32 @@ def test_missing_members_and_missing_groups_are_told(world: World) -> None:
     world.wait_placed("late-0", "late-1")
 
 
+def test_member_that_names_another_scheduler_is_an_error_at_the_group(world: World) -> None:
+    """It waits for somebody else: the group, an event and our members say so, and the gang goes when it is replaced."""
+    world.nodes(2)
+    world.group("mixed", 2)
+    world.members("mixed", [0], gpus=4)
+    world.pod("mixed-1", gpus=4, gang="mixed", schedulerName="somebody-else")
+    expected = "its pods name different schedulers: ai-scheduler (1), somebody-else (1); allowed is one for all"
+
+    def told() -> bool:
+        conditions = {c["type"]: c for c in world.group_status("mixed").get("conditions", [])}
+        return (
+            conditions.get("Scheduled", {}).get("reason") == "InvalidPodGroup"
+            and expected in (conditions["Scheduled"]["message"])
+        )
+
+    wait_until(told, what=lambda: str(world.group_status("mixed")))
+    wait_until(lambda: expected in world.condition("mixed-0").get("message", ""), what="the condition of our member")
+    wait_until(
+        lambda: [e for e in world.events("InvalidPodGroup") if e["regarding"]["kind"] == "PodGroup"], what="an event"
+    )
+    assert world.condition("mixed-1") == {}
+    world.delete_pod("mixed-1")
+    world.members("mixed", [2], gpus=4)
+    world.wait_placed("mixed-0", "mixed-2")
+
+
 def test_late_member_of_a_running_gang_is_placed(world: World) -> None:
     """A member beyond the minimum joins when it comes."""
     world.nodes(2)

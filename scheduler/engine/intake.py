@@ -115,7 +115,8 @@ class Intake:
 
     def _pod_changed(self, happened: i.PodChanged) -> None:
         pod, core, now = happened.pod, self._core, self._core.clock()
-        if not pod.node_name and pod.scheduler_name not in core.runtimes:
+        is_foreign = not pod.node_name and pod.scheduler_name not in core.runtimes
+        if is_foreign and pod.membership is None:
             return
         former = core.cluster.pods.get(pod.uid)
         left = core.cluster.gang_of(former) if former is not None else None
@@ -126,7 +127,7 @@ class Intake:
             self._assigned(pod, former, assumed_on)
         elif pod.is_terminal or pod.is_terminating:
             self._no_longer_pending(pod.uid)
-        elif core.cluster.node_of(pod.uid) is None:
+        elif not is_foreign and core.cluster.node_of(pod.uid) is None:  # of another's its gang alone has to know
             self._pending(pod, former, now)
         if pod.is_terminal:
             self._victim_gone(pod.uid, now)

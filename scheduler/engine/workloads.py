@@ -146,10 +146,12 @@ class Workloads:
         for pod in workload.pods.values():
             for problem in pod.membership.problems if pod.membership is not None else ():
                 found[f"pod {pod.name}: {problem}"] = None
-        names = {pod.scheduler_name for pod in self._cluster.members(gang_key) if not pod.is_terminal}
+        problems = list(found)[:_MOST_PROBLEMS]
+        names = Counter(pod.scheduler_name for pod in self._cluster.members(gang_key) if not pod.is_terminal)
         if len(names) > 1:
-            found[f"its pods name different schedulers: {', '.join(sorted(names))}; allowed is one"] = None
-        return list(found)[:_MOST_PROBLEMS]
+            counts = ", ".join(f"{name or 'none'} ({count})" for name, count in sorted(names.items()))
+            problems.insert(0, f"its pods name different schedulers: {counts}; allowed is one for all")
+        return problems
 
     def look(self, workload: Workload) -> tuple[int, int, int]:
         """Return what tells whether a workload is worth another attempt: its news, need and priority."""

@@ -25,6 +25,7 @@ from scheduler.model import (
     priority_class_from_api,
 )
 from scheduler.model.api import ApiBudget, ApiNode, ApiPod, ApiPriorityClass
+from scheduler.model.foreign import ApiForeignPod, foreign_member
 
 from .group_feeds import group_feeds, numa_feed, topology_feeds
 from .object_feeds import object_feeds
@@ -47,6 +48,8 @@ PODS = "/api/v1/pods"
 ASSIGNED = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 #: Field selectors know no "or", so the phases of pods that have not ended are left out one by one.
 FINISHED = "spec.nodeName!=,status.phase!=Pending,status.phase!=Running,status.phase!=Unknown"
+#: Of pods without a node, those that have not ended; the names of schedulers are left out one by one as well.
+UNASSIGNED = "spec.nodeName=,status.phase!=Succeeded,status.phase!=Failed"
 
 T = TypeVar("T", bound=HasMetadata)
 
@@ -129,9 +132,10 @@ def feeds(
 def _pods(
     make: _Make, views: PodViews, dialects: Sequence[Dialect], scheduler_names: Collection[str]
 ) -> list[Reflector[Any]]:
-    """Return the assigned pods of everybody, and the ended members of our gangs.
+    """Return the assigned pods of everybody, the ended members of our gangs, and pending members that name other schedulers.
 
-    What makes a pod a member is in labels, annotations and fields, which no selector can tell: of our ended pods all are read.
+    What makes a pod a member is in labels, annotations and fields, which no selector can tell: of our ended pods all are read,
+    and of pending pods of others the names alone, once or twice each; only members are kept.
     """
 
     def ended(api: ApiPod) -> None:
@@ -139,6 +143,12 @@ def _pods(
         if pod.membership is not None:
             views.finished_changed(pod)
 
+    def foreign(api: ApiForeignPod) -> None:
+        pod = foreign_member(api, dialects)
+        if pod is not None:
+            views.pending_changed(pod)
+
+    others = ",".join(f"spec.schedulerName!={name}" for name in scheduler_names)
     return [
         make(
             Resource("assigned pods", PODS, ApiPod, ASSIGNED),
@@ -154,6 +164,11 @@ def _pods(
                 lambda key, _: views.finished_left(key.uid),
             )
             for name in scheduler_names
+        ),
+        make(
+            Resource("pending pods of others", PODS, ApiForeignPod, f"{others},{UNASSIGNED}", is_optional=True),
+            foreign,
+            lambda key, _: views.pending_left(key.uid) if key.uid in views.pending else None,
         ),
     ]
 

@@ -1,8 +1,8 @@
 """PodViews: makes one truth of several views of the pods that run ahead of or behind each other.
 
-For the feeds and the operator.  The views are: *pending* (ours without a node, from Kopf), *assigned* (everybody's with
-a node that have not ended), *finished* (members of gangs that have ended).  A pod only ever moves forward through them,
-so whatever an earlier view says of a pod that a later one has shown is stale and dropped.
+For the feeds and the operator.  The views are: *pending* (without a node: ours, from Kopf, and members of gangs that name
+other schedulers), *assigned* (everybody's with a node that have not ended), *finished* (members of gangs that have ended).
+A pod only ever moves forward through them, so whatever an earlier view says of a pod that a later one has shown is stale and dropped.
 
 | view says | and | the engine learns |
 |---|---|---|
@@ -60,7 +60,7 @@ class PodViews:
         self._leaving: dict[str, asyncio.TimerHandle] = {}
 
     def pending_changed(self, pod: Pod) -> None:
-        """Take a pending pod of ours."""
+        """Take a pending pod of ours, or one of another scheduler that says it is in a gang."""
         if pod.uid in self.assigned or pod.uid in self.finished or pod.uid in self._gone or pod.uid in self._leaving:
             return
         self.pending[pod.uid] = (pod.namespace, pod.name)

@@ -31,7 +31,7 @@ class ClusterState:
         """Start with an empty cluster."""
         #: Node name to node.
         self.nodes: dict[str, Node] = {}
-        #: Pod uid to pod: pending ones of ours, and assigned ones of everybody.
+        #: Pod uid to pod: pending ones of ours, and of others if they are in a gang; assigned ones of everybody.
         self.pods: dict[str, Pod] = {}
         #: Pod uid to the node that it is assumed on.
         self.assumed: dict[str, str] = {}

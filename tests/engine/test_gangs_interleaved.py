@@ -105,10 +105,43 @@ def test_members_of_different_schedulers_are_an_error_at_the_group():
     world = World(nodes(2), a_gang("job", 2), members("job", 1), strange, configuration=two).wait(5)
     assert world.placed == {}
     assert world.gang_status("job").reason == "InvalidPodGroup"
-    assert "different schedulers: ai-scheduler, other" in world.gang_status("job").message
+    assert "different schedulers: ai-scheduler (1), other (1); allowed is one" in world.gang_status("job").message
     assert ("Warning", "PodGroup") in [(e.type, e.regarding.kind) for e in world.events("InvalidPodGroup")]
     world.remove("job-1").add(members("job", 1, start=2)).run()
     assert world.bound_members("job") == 2
+
+
+def test_pending_member_of_a_scheduler_that_is_not_ours_is_an_error_at_the_group():
+    """Nobody would ever place both; when it goes, and another comes in its place, the gang is placed."""
+    strange = a_pod("job-3").gang("job").gpus(8).scheduler("somebody")
+    world = World(nodes(3), a_gang("job", 3), members("job", 2), strange).wait(5)
+    assert world.placed == {}
+    status = world.gang_status("job")
+    assert status.reason == "InvalidPodGroup"
+    assert "different schedulers: ai-scheduler (2), somebody (1)" in status.message
+    assert {reason for name in ("job-0", "job-1") for reason, _ in world.conditions(name)} == {"SchedulingGated"}
+    assert world.conditions("job-3") == []
+    stays(world)
+    world.remove("job-3").add(members("job", 1, start=2)).run()
+    assert world.bound_members("job") == 3
+
+
+def test_pending_pod_of_another_scheduler_stops_the_late_members_of_a_running_gang_alone():
+    """What runs is left alone."""
+    world = World(nodes(4), a_gang("job", 2), members("job", 2)).wait(5)
+    world.add(a_pod("odd").gang("job").gpus(8).scheduler("somebody"), members("job", 1, start=2)).wait(5)
+    assert world.bound_members("job") == 2
+    assert world.evicted == []
+    assert world.pending("job").reason == "InvalidPodGroup"
+
+
+def test_pending_pods_of_another_scheduler_alone_are_nothing_to_us():
+    """Nothing is queued or written about them, and a single one is not even known."""
+    world = World(nodes(1), a_pod("single").scheduler("somebody"))
+    world.add(a_pod("a").gang("theirs").scheduler("somebody")).wait(5)
+    assert world.engine.pending() == []
+    assert world.effects == []
+    assert set(world.engine.state.pods) == {"uid-a"}
 
 
 def test_binding_that_fails_for_one_member_is_repeated_for_it_alone():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scheduler.engine.inputs import GangChanged, GangRemoved, Input, PodChanged, PodRemoved
+from scheduler.engine.inputs import GangChanged, GangRemoved, Input, PendingPodLeft, PodChanged, PodRemoved
 from scheduler.kube.discovery import Api, Discovery
 from scheduler.kube.feeds import feeds
 from scheduler.kube.views import PodViews
@@ -236,3 +236,29 @@ async def test_ended_members_of_any_dialect_are_told_and_other_ended_pods_are_no
         await server.until(lambda: any(isinstance(item, PodRemoved) for item in read.inputs))
         told = [item.pod.name if isinstance(item, PodChanged) else item for item in read.inputs]
         assert told == ["member", PodRemoved("uid-member")]
+
+
+async def test_pending_members_that_name_another_scheduler_are_told_and_its_other_pods_are_not(
+    server: ScriptedServer, client: Client, timing: Timing
+) -> None:
+    """With no more than their names and their gang, however the pod names it; the same pod is told once."""
+    for name in ("strange", "native", "single"):
+        server.put(PODS, a_pod(name).scheduler("somebody").gpus(8).manifest())
+    server.put(PODS, a_pod("ours").gang("g", 1).manifest())  # comes through Kopf
+    strange = a_pod("strange").scheduler("somebody").gpus(8).gang("g", 1).manifest()
+    native = a_pod("native").scheduler("third").manifest()
+    native["spec"]["schedulingGroup"] = {"podGroupName": "n"}
+    server.put(PODS, strange)
+    server.put(PODS, native)
+    async with reading(client, timing) as read:
+        await server.until(lambda: len([item for item in read.inputs if isinstance(item, PodChanged)]) == 2)
+        server.remove(PODS, "single")
+        server.remove(PODS, "strange")
+        await server.until(lambda: PendingPodLeft("uid-strange") in read.inputs)
+        pods = {item.pod.name: item.pod for item in read.inputs if isinstance(item, PodChanged)}
+        told = {
+            name: (pod.scheduler_name, str(pod.membership and pod.membership.key), pod.requests)
+            for name, pod in pods.items()
+        }
+        assert told == {"strange": ("somebody", "default/g", {}), "native": ("third", "default/n", {})}
+        assert [item for item in read.inputs if isinstance(item, PendingPodLeft)] == [PendingPodLeft("uid-strange")]
