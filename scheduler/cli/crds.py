@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from scheduler.model.node_topology_crd import NodeTopology
 from scheduler.model.podgroup import GROUP, VERSION, PodGroup
 from scheduler.model.topology_crd import Topology
 
@@ -61,6 +62,17 @@ TOPOLOGY_COLUMNS = (
     Column("Age", ".metadata.creationTimestamp", "date"),
     Column("Message", f"{_USABLE}.message", priority=1),
 )
+_READY = '.status.conditions[?(@.type=="Ready")]'
+NODE_TOPOLOGY_COLUMNS = (
+    Column("Source", ".spec.source"),
+    #: A column shows one value, so not how many there are.
+    Column("Last GPU", ".spec.gpus[-1:].index", "integer", description="The highest index of a GPU"),
+    Column("Free", ".status.free.gpus", description="The GPUs that were free when that was seen"),
+    Column("Seen", ".status.observedTime", "date", description="When it was seen what is free"),
+    Column("Ready", f"{_READY}.status"),
+    Column("Age", ".metadata.creationTimestamp", "date"),
+    Column("Message", f"{_READY}.message", priority=1),
+)
 
 
 def pod_group_yaml() -> str:
@@ -88,6 +100,20 @@ def topology_yaml() -> str:
     }
     source = "scheduler/model/topology_crd.py"
     return definition_yaml(Topology, names, TOPOLOGY_COLUMNS, source, scope="Cluster")
+
+
+def node_topology_yaml() -> str:
+    """Return the definition of our NodeTopology as YAML."""
+    names = {
+        "kind": "NodeTopology",
+        "listKind": "NodeTopologyList",
+        "plural": "nodetopologies",
+        "singular": "nodetopology",
+        "shortNames": ["aintopo"],
+        "categories": ["ai-scheduler"],
+    }
+    source = "scheduler/model/node_topology_crd.py"
+    return definition_yaml(NodeTopology, names, NODE_TOPOLOGY_COLUMNS, source, scope="Cluster")
 
 
 def definition_yaml(

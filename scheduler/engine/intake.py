@@ -13,6 +13,7 @@ from scheduler.framework.status import ClusterEvent, Reason, Status
 from scheduler.model import Namespace
 from scheduler.model.hypernode import HyperNode
 from scheduler.model.node_resource_topology import NodeResourceTopology
+from scheduler.model.node_topology import NodeTopology
 from scheduler.model.storage import (
     Claim,
     CSIDriver,
@@ -25,6 +26,7 @@ from scheduler.model.storage import (
 from scheduler.model.topology import Topology
 
 from . import inputs as i
+from .machines import MachineWarnings
 from .rejections import SHUN_SECONDS, is_rejection
 from .reporter import pod_ref
 from .workloads import is_same_for_scheduling, workload_key_of
@@ -53,9 +55,10 @@ _EVENTS: dict[type, ClusterEvent] = {
     Topology: ClusterEvent.TOPOLOGY_CHANGED,
     HyperNode: ClusterEvent.TOPOLOGY_CHANGED,
     NodeResourceTopology: ClusterEvent.RESOURCE_TOPOLOGY_CHANGED,
+    NodeTopology: ClusterEvent.NODE_TOPOLOGY_CHANGED,
 }
 #: Kinds whose objects tell about the node of the same name.
-_OF_NODES: frozenset[type] = frozenset((CSINode, NodeResourceTopology))
+_OF_NODES: frozenset[type] = frozenset((CSINode, NodeResourceTopology, NodeTopology))
 
 
 class Intake:
@@ -67,6 +70,7 @@ class Intake:
         self._core = core
         self._commit = commit
         self._rollback = rollback
+        self._machines = MachineWarnings(core)
         self._handlers: dict[type[i.Input], Callable[..., None]] = {
             i.NodeChanged: self._node_changed,
             i.NodeRemoved: self._node_removed,
@@ -101,6 +105,8 @@ class Intake:
             core.changed(event, node.name, former_node=former)
         if node.problems and (former is None or former.problems != node.problems):
             core.reporter.node_problems(node, next(iter(core.runtimes)))
+        if former is None or former.labels != node.labels or former.annotations != node.annotations:
+            self._machines.look(node.name)
 
     def _node_removed(self, happened: i.NodeRemoved) -> None:
         core = self._core
@@ -295,8 +301,10 @@ class Intake:
     def _objects_differ(self, kind: type, key: Key) -> None:
         """Note what that may cure, and let those that wait for an object before their binding look again."""
         event = _EVENTS.get(kind)
-        if kind is NodeResourceTopology:
+        if kind is NodeResourceTopology or kind is NodeTopology:
             self._core.cluster.look_again(key[1])
+        if kind is NodeTopology:
+            self._machines.look(key[1])
         if event is not None:
             self._core.changed(event, key[1] if kind in _OF_NODES else "", key=key)
             self._commit.recheck()

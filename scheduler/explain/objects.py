@@ -27,9 +27,11 @@ from scheduler.model import (
 )
 from scheduler.model.api import ApiBudget, ApiNode, ApiPod, ApiPriorityClass
 from scheduler.model.dialects import DIALECTS
+from scheduler.model.gang import PREFIX
 from scheduler.model.hypernode import HYPERNODE_GROUP, ApiHyperNode, hypernode_from_api
 from scheduler.model.node_resource_topology import GROUP as NUMA_GROUP
 from scheduler.model.node_resource_topology import ApiNodeResourceTopology, node_resource_topology_from_api
+from scheduler.model.node_topology import ApiNodeTopology, node_topology_from_api
 from scheduler.model.owner_api import ApiNamespace, ApiReplicaSet, ApiService
 from scheduler.model.storage_api import (
     ApiClaim,
@@ -131,6 +133,7 @@ KINDS: dict[GroupKind, Kind] = {
     ("storage.k8s.io", "CSIStorageCapacity"): Kind(ApiStorageCapacity, _view(storage_capacity_from_api)),
     ("storage.k8s.io", "VolumeAttachment"): Kind(ApiVolumeAttachment, _view(volume_attachment_from_api)),
     **{(kind.group, "Topology"): Kind(ApiTopology, _topology(kind.dialect)) for kind in TOPOLOGY_KINDS},
+    (PREFIX, "NodeTopology"): Kind(ApiNodeTopology, _view(node_topology_from_api)),
     (HYPERNODE_GROUP, "HyperNode"): Kind(ApiHyperNode, _view(hypernode_from_api)),
     (NUMA_GROUP, "NodeResourceTopology"): Kind(ApiNodeResourceTopology, _view(node_resource_topology_from_api)),
 }

@@ -46,6 +46,8 @@ class ClusterEvent(IntFlag):
     TOPOLOGY_CHANGED = auto()
     #: A NodeResourceTopology changed: what is known to be free in a node's NUMA nodes.
     RESOURCE_TOPOLOGY_CHANGED = auto()
+    #: A NodeTopology tells something else of its node.
+    NODE_TOPOLOGY_CHANGED = auto()
     #: A workload stopped waiting at Permit.
     PERMIT_RESOLVED = auto()
     #: Time passed (flush).
@@ -71,6 +73,7 @@ class ClusterEvent(IntFlag):
         | TIME
         | TOPOLOGY_CHANGED
         | RESOURCE_TOPOLOGY_CHANGED
+        | NODE_TOPOLOGY_CHANGED
     )
 
 

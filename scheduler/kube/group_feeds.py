@@ -11,6 +11,7 @@ import msgspec
 
 from scheduler.engine.inputs import GangChanged, GangRemoved, ObjectChanged, ObjectRemoved
 from scheduler.model.dialects.own import NAME as OWN_NAME
+from scheduler.model.gang import PREFIX
 from scheduler.model.hypernode import HYPERNODE_GROUP, HYPERNODE_VERSION, ApiHyperNode, HyperNode, hypernode_from_api
 from scheduler.model.node_resource_topology import (
     GROUP,
@@ -19,6 +20,12 @@ from scheduler.model.node_resource_topology import (
     ApiNodeResourceTopology,
     NodeResourceTopology,
     node_resource_topology_from_api,
+)
+from scheduler.model.node_topology import (
+    NODE_TOPOLOGY_RESOURCE,
+    ApiNodeTopology,
+    NodeTopology,
+    node_topology_from_api,
 )
 from scheduler.model.topology import Topology
 from scheduler.model.topology_api import TOPOLOGY_KINDS, ApiTopology, TopologyKind, topology_from_api
@@ -99,7 +106,7 @@ def group_feeds(
 
 
 def topology_feeds(make: MakeServed, put: Put, discovery: Discovery) -> Iterator[Reflector[Any]]:
-    """Yield a reflector for each kind of object that tells what the network between nodes looks like."""
+    """Yield a reflector for each kind of object that tells what the network looks like, between nodes and inside them."""
     for kind in TOPOLOGY_KINDS:
         yield _topologies(kind, make, put, discovery)
     served = discovery.want(Api(HYPERNODE_GROUP, (HYPERNODE_VERSION,), "hypernodes"))
@@ -107,6 +114,13 @@ def topology_feeds(make: MakeServed, put: Put, discovery: Discovery) -> Iterator
         Resource(f"hypernodes.{HYPERNODE_GROUP}", "", ApiHyperNode, is_optional=True),
         lambda api: put(ObjectChanged(hypernode_from_api(api))),
         lambda key, _: put(ObjectRemoved(HyperNode, ("", key.name))),
+        served,
+    )
+    served = discovery.want(Api(PREFIX, ("v1alpha1",), NODE_TOPOLOGY_RESOURCE))
+    yield make(
+        Resource(f"{NODE_TOPOLOGY_RESOURCE}.{PREFIX}", "", ApiNodeTopology, is_optional=True),
+        lambda api: put(ObjectChanged(node_topology_from_api(api))),
+        lambda key, _: put(ObjectRemoved(NodeTopology, ("", key.name))),
         served,
     )
 

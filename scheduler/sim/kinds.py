@@ -16,10 +16,12 @@ from scheduler.model.dialects.kai import ApiKaiGroup
 from scheduler.model.dialects.native import ApiNativeGroup
 from scheduler.model.dialects.owner_objects import ApiOwner
 from scheduler.model.dialects.volcano import ApiVolcanoGroup
+from scheduler.model.gang import PREFIX
 from scheduler.model.hypernode import HYPERNODE_GROUP, HYPERNODE_VERSION, ApiHyperNode
 from scheduler.model.node_resource_topology import GROUP as NUMA_GROUP
 from scheduler.model.node_resource_topology import VERSION as NUMA_VERSION
 from scheduler.model.node_resource_topology import ApiNodeResourceTopology
+from scheduler.model.node_topology import ApiNodeTopology
 from scheduler.model.owner_api import ApiNamespace, ApiService
 from scheduler.model.storage_api import (
     ApiClaim,
@@ -46,7 +48,7 @@ from .defaults import HIGHEST_USER_PRIORITY
 from .objects import ApiJob, ApiReplicas
 from .schema import type_problems, without_nulls
 from .storage_checks import pod_volume_problems, storage_problems, template_problems
-from .topology_checks import network_problems
+from .topology_checks import network_problems, node_topology_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -68,7 +70,8 @@ StoredObject = (
 GroupObject = ApiNativeGroup | ApiVolcanoGroup | ApiKaiGroup | ApiOwner
 WireObject = (
     ApiNode | ApiPod | ApiPodGroup | ApiPriorityClass | ApiBudget | ApiJob | ApiReplicas
-    | ApiNamespace | ApiService | StoredObject | ApiTopology | ApiHyperNode | ApiNodeResourceTopology | GroupObject
+    | ApiNamespace | ApiService | StoredObject | ApiTopology | ApiHyperNode | ApiNodeResourceTopology | ApiNodeTopology
+    | GroupObject
 )  # fmt: skip
 
 
@@ -109,6 +112,7 @@ KINDS = (
         Kind(group, "Topology", versions[0], ApiTopology, is_namespaced=False, older_versions=versions[1:])
         for _, group, versions in TOPOLOGY_KINDS
     ),
+    Kind(PREFIX, "NodeTopology", "v1alpha1", ApiNodeTopology, is_namespaced=False),
     Kind(HYPERNODE_GROUP, "HyperNode", HYPERNODE_VERSION, ApiHyperNode, is_namespaced=False),
     Kind(NUMA_GROUP, "NodeResourceTopology", NUMA_VERSION, ApiNodeResourceTopology, is_namespaced=False),
     Kind("batch", "Job", "v1", ApiJob),
@@ -193,6 +197,8 @@ def _problems(api: WireObject, body: dict[str, Any], kind: Kind) -> Iterator[Fou
             pass
         case ApiTopology() | ApiHyperNode() | ApiNodeResourceTopology():
             yield from network_problems(api, body, kind.group)
+        case ApiNodeTopology():
+            yield from node_topology_problems(body)
         case _:
             yield from storage_problems(api)
 

@@ -12,6 +12,7 @@ import msgspec
 from scheduler.model import Namespace, namespace_from_api, owner_of_labels, owner_of_selector
 from scheduler.model.hypernode import ApiHyperNode, hypernode_from_api
 from scheduler.model.node_resource_topology import ApiNodeResourceTopology, node_resource_topology_from_api
+from scheduler.model.node_topology import ApiNodeTopology, node_topology_from_api
 from scheduler.model.owner_api import ApiNamespace, ApiReplicaSet, ApiService, ReplicaSetSpec
 from scheduler.model.storage import (
     csi_driver_from_api,
@@ -71,6 +72,8 @@ def thing_of(loaded: Loaded) -> Keyed | None:  # noqa: C901, PLR0911 - one retur
             return hypernode_from_api(api)
         case ApiNodeResourceTopology() as api:
             return node_resource_topology_from_api(api)
+        case ApiNodeTopology() as api:
+            return node_topology_from_api(api)
     return None
 
 

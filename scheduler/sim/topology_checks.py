@@ -13,9 +13,12 @@ from pydantic import ValidationError
 from scheduler.model.gang import PREFIX
 from scheduler.model.hypernode import ApiHyperNode, hypernode_from_api
 from scheduler.model.node_resource_topology import ApiNodeResourceTopology, node_resource_topology_from_api
+from scheduler.model.node_topology import ApiNodeTopology, node_topology_from_api
+from scheduler.model.node_topology_crd import NodeTopology
 from scheduler.model.topology_api import ApiTopology, topology_from_api
 from scheduler.model.topology_crd import MOST_LEVELS
 from scheduler.model.topology_crd import Topology as TopologyDefinition
+from scheduler.topology import TopologyError, machine_of_told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,6 +52,19 @@ def _view(api: ApiTopology | ApiHyperNode | ApiNodeResourceTopology) -> Topology
         case ApiHyperNode():
             return hypernode_from_api(api)
     return node_resource_topology_from_api(api)
+
+
+def node_topology_problems(body: dict[str, Any]) -> Iterator[Found]:
+    """Check what is told of a machine by the models of its definition, and that its parts fit each other."""
+    try:
+        NodeTopology.model_validate({key: body[key] for key in ("spec", "status") if key in body})
+        machine_of_told(node_topology_from_api(msgspec.convert(body, ApiNodeTopology)).machine)
+    except ValidationError as error:
+        for wrong in error.errors():
+            yield ".".join(map(str, wrong["loc"])), wrong["msg"]
+    except TopologyError as error:
+        path, _, said = str(error).partition(": ")
+        yield path, said
 
 
 def _level_problems(levels: list[ApiLevel], body: dict[str, Any], group: str) -> Iterator[Found]:

@@ -7,11 +7,12 @@ NVLink clique that spans nodes (`clique_of`).
 
 from .annotation import NODE_TOPOLOGY_ANNOTATION, parse_node_topology
 from .besteffort import BestEffortPolicy, pair_score, pair_scores
-from .free import GPUS_ANNOTATION, Basis, FreeGpus, format_gpus, free_gpus, parse_gpus
+from .free import GPUS_ANNOTATION, Basis, BoundPod, FreeGpus, format_gpus, free_gpus, parse_gpus
 from .gpusets import GpuSet, GpuSetTable, table_of
 from .graph import (
     MAX_GPUS,
     Machine,
+    Nic,
     NvLink,
     TopologyError,
     build_machine,
@@ -22,7 +23,8 @@ from .graph import (
 from .machines import COUNT_LABEL, PRODUCT_LABEL, known_machine
 from .parse import parse_topology
 from .pcie import LinkKind, NodeKind, PcieClass, PcieLayout
-from .source import GFD_CLIQUE_LABEL, clique_of, machine_of
+from .source import GFD_CLIQUE_LABEL, Problem, Reading, Source, clique_of, machine_of, read_machine
+from .told import machine_of_told
 
 __all__ = [
     "COUNT_LABEL",
@@ -33,15 +35,20 @@ __all__ = [
     "PRODUCT_LABEL",
     "Basis",
     "BestEffortPolicy",
+    "BoundPod",
     "FreeGpus",
     "GpuSet",
     "GpuSetTable",
     "LinkKind",
     "Machine",
+    "Nic",
     "NodeKind",
     "NvLink",
     "PcieClass",
     "PcieLayout",
+    "Problem",
+    "Reading",
+    "Source",
     "TopologyError",
     "build_machine",
     "clique_of",
@@ -51,11 +58,13 @@ __all__ = [
     "known_machine",
     "machine_of",
     "machine_of_graph",
+    "machine_of_told",
     "mask_of_gpus",
     "pair_score",
     "pair_scores",
     "parse_gpus",
     "parse_node_topology",
     "parse_topology",
+    "read_machine",
     "table_of",
 ]

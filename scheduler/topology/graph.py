@@ -1,4 +1,4 @@
-"""The graph of one machine: GPUs, NVSwitches, PCIe switches, NUMA nodes and NICs, with the bandwidth of each link.
+"""The graph of one machine: GPUs, NVSwitches, PCIe switches, root ports, NUMA nodes and NICs, with the bandwidth of each link.
 
 Plugins and the GPU set table read `Machine`; parsers and the table of known machines build one with `build_machine`.
 
@@ -46,12 +46,21 @@ class NvLink:
     gbps: int
 
 
+@dataclass(frozen=True)
+class Nic:
+    """A NIC of a machine: its device name, and the rail that it is wired to, None where that is not known."""
+
+    name: str
+    rail: int | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Machine:
     """A machine type, frozen; equal machines have equal graphs, whatever their names.
 
     `nvlink_gbps[i, j]` is the NVLink bandwidth of a pair, `direct_links[i, j]` the number of its direct NVLinks (0 behind an
-    NVSwitch), `pcie[i, j]` its `PcieClass`; all are symmetric int64 and read-only. `is_known` is False where nothing but the
+    NVSwitch), `pcie[i, j]` its `PcieClass`; all are symmetric int64 and read-only. `nic_pcie[i, n]` is the `PcieClass` of GPU i
+    and NIC n, of those in `nics`. `is_known` is False where nothing but the
     number of GPUs is known. `is_whole` is False where the resource counts shares of GPUs (MIG slices, time slices), so that
     neither sets nor links mean anything to a pod.
     """
@@ -64,6 +73,8 @@ class Machine:
     nvlink_gbps: NDArray[np.int64] = field(repr=False)
     direct_links: NDArray[np.int64] = field(repr=False)
     pcie: NDArray[np.int64] = field(repr=False)
+    nics: tuple[Nic, ...] = field(repr=False)
+    nic_pcie: NDArray[np.int64] = field(repr=False)
     fingerprint: str = field(repr=False)
 
     def __eq__(self, other: object) -> bool:
@@ -115,8 +126,9 @@ def build_machine(
     gpus = [f"gpu{index}" for index in range(gpu_count)]
     graph.add_nodes_from(gpus, kind=NodeKind.GPU)
     nics = [f"nic{index}" for index in range(len(layout.nics))]
-    for nic, device in zip(nics, layout.nics, strict=True):
-        graph.add_node(nic, kind=NodeKind.NIC, device=device)
+    rails = layout.rails or (None,) * len(nics)
+    for nic, device, rail in zip(nics, layout.nics, rails, strict=True):
+        graph.add_node(nic, kind=NodeKind.NIC, device=device, rail=rail)
     add_pcie_tree(graph, [*gpus, *nics], layout)
     for (one, other), link in sorted((direct or {}).items()):
         graph.add_edge(gpus[one], gpus[other], kind=LinkKind.NVLINK, gbps=link.gbps, links=link.links)
@@ -137,11 +149,24 @@ def machine_of_graph(name: str, graph: nx.Graph[str], *, is_known: bool = True, 
     for one, other, gbps, links in _nvlink_pairs(graph, gpus):
         nvlink_gbps[one, other] = nvlink_gbps[other, one] = nvlink_gbps[one, other] + gbps
         direct_links[one, other] = direct_links[other, one] = direct_links[one, other] + links
-    closeness = pcie_closeness(graph, gpus)
-    for matrix in (nvlink_gbps, direct_links, closeness):
+    nics = [f"nic{index}" for index in range(len(_nodes_of(graph, NodeKind.NIC)))]
+    every = pcie_closeness(graph, [*gpus, *nics])
+    closeness, to_nics = every[:count, :count].copy(), every[:count, count:].copy()
+    for matrix in (nvlink_gbps, direct_links, closeness, to_nics):
         matrix.flags.writeable = False
-    fingerprint = _fingerprint(graph, is_known=is_known, is_whole=is_whole)
-    return Machine(name, count, nx.freeze(graph), is_known, is_whole, nvlink_gbps, direct_links, closeness, fingerprint)
+    return Machine(
+        name=name,
+        gpu_count=count,
+        graph=nx.freeze(graph),
+        is_known=is_known,
+        is_whole=is_whole,
+        nvlink_gbps=nvlink_gbps,
+        direct_links=direct_links,
+        pcie=closeness,
+        nics=tuple(Nic(graph.nodes[nic].get("device", nic), graph.nodes[nic].get("rail")) for nic in nics),
+        nic_pcie=to_nics,
+        fingerprint=_fingerprint(graph, is_known=is_known, is_whole=is_whole),
+    )
 
 
 def _nodes_of(graph: nx.Graph[str], kind: NodeKind) -> list[str]:

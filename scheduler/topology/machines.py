@@ -108,6 +108,11 @@ def board_of(product: str) -> Board | None:
     return next((board for board in BOARDS if re.fullmatch(board.product, bare)), None)
 
 
+def counts_whole_gpus(product: str) -> bool:
+    """Tell whether the GPU resource of a GFD product counts whole GPUs: not MIG slices, not shares of GPUs."""
+    return _MIG_SUFFIX.search(product) is None and _SHARED_SUFFIX.search(product) is None
+
+
 def parse_count(text: str) -> int:
     """Return the GPU count of a label; raises TopologyError that names the label and what it may hold."""
     if re.fullmatch(r"[0-9]{1,3}", text) and 1 <= int(text) <= MAX_GPUS:
@@ -124,7 +129,7 @@ def known_machine(product: str, gpu_count: int) -> Machine:
     A product with a MIG suffix counts slices: PCIe only, and `is_whole=False`, as with a `-SHARED` suffix.
     """
     is_mig = _MIG_SUFFIX.search(product) is not None
-    is_whole = not is_mig and _SHARED_SUFFIX.search(product) is None
+    is_whole = counts_whole_gpus(product)
     board = board_of(product)
     name = f"{gpu_count} x {product[:63] or 'unnamed GPU'}"
     if board is None or is_mig:

@@ -33,6 +33,7 @@ class NodeKind(StrEnum):
     GPU = "gpu"
     NVSWITCH = "nvswitch"
     PCIE_SWITCH = "pcie-switch"
+    ROOT_PORT = "root-port"
     HOST_BRIDGE = "host-bridge"
     NUMA = "numa"
     NIC = "nic"
@@ -76,12 +77,14 @@ class PcieLayout:
 
     `closeness` is a symmetric matrix of `PcieClass` over the GPUs, then the NICs. `numa` names the NUMA node of each of them,
     or None where it is not known. `nics` are device names (`mlx5_0`). `gbps` is the PCIe bandwidth of a GPU in GB/s per direction.
+    `rails` are the rails of the NICs, None where they are not known; it is empty where none is.
     """
 
     closeness: NDArray[np.int64]
     numa: tuple[int | None, ...]
     nics: tuple[str, ...] = ()
     gbps: int = PCIE4_X16_GBPS
+    rails: tuple[int | None, ...] = ()
 
     @classmethod
     def of_numa(cls, numa: Sequence[int | None], gbps: int = PCIE4_X16_GBPS) -> PcieLayout:
@@ -97,14 +100,14 @@ class PcieLayout:
         for group in groups:
             for one, other in combinations(group, 2):
                 closeness[one, other] = closeness[other, one] = int(pcie_class)
-        return PcieLayout(closeness, self.numa, self.nics, self.gbps)
+        return PcieLayout(closeness, self.numa, self.nics, self.gbps, self.rails)
 
 
 def add_pcie_tree(graph: nx.Graph[str], leaves: Sequence[str], layout: PcieLayout) -> None:
     """Hang the leaves under switches, host bridges and NUMA nodes, and join all NUMA nodes by SMP links.
 
     An inner node carries `joins`, the class of two leaves that meet there. A node that would have one child is left out,
-    except a NUMA node. The speed of an SMP link is not published per pair of GPUs and is given as that of the slot.
+    except a NUMA node and a root port: each device or tree of switches hangs from a root port of its own. The speed of an SMP link is not published per pair of GPUs and is given as that of the slot.
     """
     tops = list(leaves)
     for pcie_class, kind in _TREE_LEVELS:
@@ -121,7 +124,18 @@ def add_pcie_tree(graph: nx.Graph[str], leaves: Sequence[str], layout: PcieLayou
             graph.add_edges_from(((name, child) for child in children), kind=LinkKind.PCIE, gbps=layout.gbps)
             for member in members:
                 tops[member] = name
+        if pcie_class is PcieClass.PXB:
+            tops = _root_ports(graph, tops, layout.gbps)
     graph.add_edges_from(combinations(sorted(set(tops)), 2), kind=LinkKind.SMP, gbps=layout.gbps)
+
+
+def _root_ports(graph: nx.Graph[str], tops: Sequence[str], gbps: int) -> list[str]:
+    """Hang each top from a root port of its own; return the port above each leaf."""
+    ports = {top: f"root-port{number}" for number, top in enumerate(dict.fromkeys(tops))}
+    for top, port in ports.items():
+        graph.add_node(port, kind=NodeKind.ROOT_PORT, joins=PcieClass.PXB)
+        graph.add_edge(port, top, kind=LinkKind.PCIE, gbps=gbps)
+    return [ports[top] for top in tops]
 
 
 def _groups(closeness: NDArray[np.int64], pcie_class: PcieClass) -> list[list[int]]:

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from scheduler.cli import generate
-from scheduler.model import api, dialects, podgroup_api
+from scheduler.model import api, dialects, node_topology, podgroup_api
 from scheduler.model.dialects import own
 from scheduler.model.gang import INCOMPLETE_POLICIES
 from scheduler.model.podgroup import GROUP, VERSION
@@ -238,4 +238,51 @@ def test_columns_of_topology_show_what_exists():
     known = {path for path, _ in schemas(TOPOLOGY_SCHEMA)} | {".metadata.creationTimestamp"}
     paths = [column["jsonPath"] for column in TOPOLOGY_VERSION["additionalPrinterColumns"]]
     plain = [re.sub(r"\[[^]]*\]", "[]", path.replace('[?(@.type=="Usable")]', "[]")) for path in paths]
+    assert [path for path in plain if path not in known] == []
+
+
+NODE_TOPOLOGY = yaml.safe_load((ROOT / "crds/nodetopologies.scheduling.ai-scheduler.io.yaml").read_text())
+(NODE_TOPOLOGY_VERSION,) = NODE_TOPOLOGY["spec"]["versions"]
+NODE_TOPOLOGY_SCHEMA = NODE_TOPOLOGY_VERSION["schema"]["openAPIV3Schema"]
+
+
+def test_node_topology_is_cluster_scoped_like_the_node_that_it_is_named_after():
+    """And has a status of its own, which the agent writes with each pod."""
+    assert NODE_TOPOLOGY["metadata"]["name"] == f"nodetopologies.{GROUP}"
+    assert NODE_TOPOLOGY["spec"]["scope"] == "Cluster"
+    assert NODE_TOPOLOGY["spec"]["names"]["shortNames"] == ["aintopo"]
+    assert NODE_TOPOLOGY_VERSION["subresources"] == {"status": {}}
+
+
+def test_schema_of_node_topology_is_structural_and_described():
+    """Types everywhere, and words for `kubectl explain`."""
+    for path, schema in schemas(NODE_TOPOLOGY_SCHEMA):
+        assert isinstance(schema.get("type"), str), path
+        assert not {"$ref", "anyOf", "$defs", "title", "additionalProperties"} & schema.keys(), path
+    bare = [path for path, schema in schemas(NODE_TOPOLOGY_SCHEMA) if "description" not in schema]
+    assert bare == [".apiVersion", ".kind", ".metadata"]
+
+
+def test_reader_of_node_topology_knows_the_fields_of_the_definition():
+    """What the definition has and the reader lacks would be lost in silence; these are for people only."""
+
+    def names(struct: type) -> set[str]:
+        return {field.encode_name for field in msgspec.structs.fields(struct)}
+
+    spec, status = (NODE_TOPOLOGY_SCHEMA["properties"][part]["properties"] for part in ("spec", "status"))
+    assert set(spec) == names(node_topology.ApiMachine)
+    assert set(spec["gpus"]["items"]["properties"]) == names(node_topology.ApiGpu)
+    assert set(spec["gpus"]["items"]["properties"]["nvlinkPeers"]["items"]["properties"]) == names(
+        node_topology.ApiPeer
+    )
+    assert set(spec["nics"]["items"]["properties"]) == names(node_topology.ApiNic)
+    assert set(status) - {"conditions"} == names(node_topology.ApiReport)
+    assert set(status["allocations"]["items"]["properties"]) == names(node_topology.ApiHolder)
+
+
+def test_columns_of_node_topology_show_what_exists():
+    """A column with a wrong path would be empty for ever, in silence."""
+    known = {path for path, _ in schemas(NODE_TOPOLOGY_SCHEMA)} | {".metadata.creationTimestamp"}
+    paths = [column["jsonPath"] for column in NODE_TOPOLOGY_VERSION["additionalPrinterColumns"]]
+    plain = [re.sub(r"\[[^]]*\]", "[]", path.replace('[?(@.type=="Ready")]', "[]")) for path in paths]
     assert [path for path in plain if path not in known] == []

@@ -13,6 +13,7 @@ from scheduler.engine.intake import node_difference
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import ClusterEvent, Reason, Status
 from scheduler.model import Namespace, Owner
+from scheduler.model.node_topology import NodeTopology, ToldGpu, ToldMachine
 from scheduler.model.storage import (
     Claim,
     CSIDriver,
@@ -39,6 +40,7 @@ THINGS: list[tuple[Any, str, dict[str, Any]]] = [
     (CSIDriver(name="x"), "CSI_DRIVER_CHANGED", {"has_storage_capacity": True}),
     (StorageCapacity(namespace="default", name="x"), "STORAGE_CAPACITY_CHANGED", {"capacity_bytes": 1}),
     (VolumeAttachment(name="x"), "ATTACHMENT_CHANGED", {"node_name": "n"}),
+    (NodeTopology(name="x", machine=ToldMachine((), (), None)), "NODE_TOPOLOGY_CHANGED", {"uid": "u"}),
 ]
 
 
@@ -118,3 +120,28 @@ def test_an_assigned_pod_with_other_labels_wakes_who_waits_for_that() -> None:
         (ClusterEvent.POD_LABELS, "n", "uid-old")
     ]
     assert waiting.is_tried_after()
+
+
+def test_product_that_nobody_knows_is_said_once_however_many_nodes_have_it() -> None:
+    """And once for each further kind."""
+    unknown = [
+        a_node(f"n{k}").gpus(8).label("nvidia.com/gpu.product", f"NVIDIA-Z{k % 2}").label("nvidia.com/gpu.count", "8")
+        for k in range(6)
+    ]
+    world = World(*unknown).run()
+    assert [(event.regarding.kind, event.regarding.name) for event in world.events("UnknownMachine")] == [
+        ("Node", "n0"), ("Node", "n1"),
+    ]  # fmt: skip
+
+
+def test_topology_of_other_gpus_than_the_node_has_is_said_at_the_object_and_blocks_nobody() -> None:
+    """Four GPUs are told of a node that has eight; the pod gets its place."""
+    told = tuple(ToldGpu(gpu, None, (), None, ()) for gpu in range(4))
+    world = World(a_node("n").gpus(8))
+    topology = NodeTopology(name="n", uid="u", machine=ToldMachine(told, (), None))
+    world.engine.handle(i.ObjectChanged(topology))
+    world.add(a_pod("p").gpus(8)).run()
+    assert world.node_of("p") == "n"
+    (event,) = world.events("InvalidNodeTopology")
+    assert (event.regarding.kind, event.regarding.name, event.regarding.uid) == ("NodeTopology", "n", "u")
+    assert event.note == "spec.gpus: 4 GPUs where the node has 8; allowed are those of the node"

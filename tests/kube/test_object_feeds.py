@@ -17,6 +17,7 @@ from scheduler.model import Namespace, Owner
 from scheduler.model.dialects import DIALECTS
 from scheduler.model.hypernode import HyperNode
 from scheduler.model.node_resource_topology import NodeResourceTopology
+from scheduler.model.node_topology import NodeTopology
 from scheduler.model.storage import (
     Claim,
     CSIDriver,
@@ -52,6 +53,7 @@ KINDS: list[tuple[str, str, type, tuple[str, str]]] = [
     (f"{STORAGE}/csistoragecapacities", "CSIStorageCapacity", StorageCapacity, ("default", "x")),
     (f"{STORAGE}/volumeattachments", "VolumeAttachment", VolumeAttachment, ("", "x")),
     ("/apis/scheduling.ai-scheduler.io/v1alpha1/topologies", "Topology", Topology, ("ai-scheduler", "x")),
+    ("/apis/scheduling.ai-scheduler.io/v1alpha1/nodetopologies", "NodeTopology", NodeTopology, ("", "x")),
     ("/apis/kueue.x-k8s.io/v1beta2/topologies", "Topology", Topology, ("kueue", "x")),
     ("/apis/kai.scheduler/v1alpha1/topologies", "Topology", Topology, ("kai", "x")),
     ("/apis/topology.volcano.sh/v1alpha1/hypernodes", "HyperNode", HyperNode, ("", "x")),

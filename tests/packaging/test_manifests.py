@@ -89,6 +89,7 @@ def test_scheduler_may_do_what_it_must_and_no_more():
         ("ray.io", "rayclusters"): read,
         **{("kubeflow.org", f"{kind}jobs"): read for kind in ("pytorch", "tf", "xgboost", "jax", "paddle", "mpi")},
         ("scheduling.ai-scheduler.io", "topologies"): read,
+        ("scheduling.ai-scheduler.io", "nodetopologies"): read,
         ("kueue.x-k8s.io", "topologies"): read,
         ("kai.scheduler", "topologies"): read,
         ("topology.volcano.sh", "hypernodes"): read,

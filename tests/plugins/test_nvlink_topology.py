@@ -18,6 +18,7 @@ from scheduler.config import parse
 from scheduler.engine.access import Access, Ties
 from scheduler.engine.flights import Flights
 from scheduler.framework.cycle_state import CycleState
+from scheduler.model.node_topology import DeviceReport, Links, NodeTopology, ToldGpu, ToldMachine
 from scheduler.plugins.nvlink_topology import NVLinkTopology, NVLinkTopologyArgs
 from scheduler.plugins.nvlink_topology.occupancy import LEAST_REMEMBERED
 from scheduler.state.cluster import ClusterState
@@ -36,6 +37,8 @@ PLACEMENT = "scheduling.ai-scheduler.io/placement"
 DOMAIN = "scheduling.ai-scheduler.io/domain"
 CLIQUE = "accelerator.topograph.run/domain"
 LEAF = "fabric.topograph.run/tier-0"
+#: After the creation of all pods here, in seconds since the epoch.
+LATER = 4e9
 
 
 def machine(name: str, product: str = V100, gpus: int = 8) -> NodeBuilder:
@@ -70,6 +73,9 @@ class Desk:
         """Bring a node, a pod or a gang into the cluster."""
         if hasattr(thing, "allocatable"):
             self.cluster.set_node(thing)
+        elif isinstance(thing, NodeTopology):
+            self.cluster.objects.put(thing)
+            self.cluster.look_again(thing.name)
         elif hasattr(thing, "min_member"):
             self.cluster.groups.put(thing)
         else:
@@ -345,6 +351,55 @@ def test_memory_does_not_grow_for_ever():
         desk.cluster.remove_pod(pod.uid)
         desk.access.snapshot = desk.cluster.snapshot()
     assert len(desk.plugin._occupancy.remembered) <= LEAST_REMEMBERED
+
+
+# ---- what the node agent tells ----------------------------------------------------------------------------------------
+
+
+def a_topology(name: str, pairs: dict[tuple[int, int], int], gpus: int = 4, report: Any = None) -> NodeTopology:
+    """Return what an agent tells of a node: NVLinks by pair, and perhaps what is free."""
+    told = tuple(
+        ToldGpu(gpu, 0, tuple((b, Links(n, 25 * n)) for (a, b), n in pairs.items() if a == gpu), None, ())
+        for gpu in range(gpus)
+    )
+    return NodeTopology(name=name, machine=ToldMachine(told, (), None), report=report)
+
+
+def test_object_goes_before_labels_as_soon_as_it_is_there():
+    """The label says no links; the object says that 1 and 3 are bridged."""
+    desk = Desk(machine("n", L4, 4))
+    assert desk.scores(2) == [10]
+    desk.add(a_topology("n", {(1, 3): 4}))
+    assert desk.scores(2) == [90]  # the best there is, after which nothing is left
+    (pod,) = desk.reserve("n", a_pod("p").gpus(2))
+    assert desk.gpus(pod) == "1,3"
+
+
+def test_reported_gpus_are_chosen_from_and_published_as_such():
+    """`old` says 0 and 1; the kubelet gave it 1 and 3, so the bridge is taken and the set is 0 and 2."""
+    report = DeviceReport(LATER, (0, 2), {"default/old-n": (1, 3)})
+    desk = Desk(machine("n", L4, 4), holding("n", 0, 1))
+    desk.add(a_topology("n", {(1, 3): 4, (0, 2): 2}, report=report))
+    (pod,) = desk.reserve("n", a_pod("p").gpus(2))
+    assert desk.annotations(pod)[GPUS] == "0,2;basis=reported"
+
+
+def test_new_report_is_seen_though_the_pods_are_the_same():
+    """GPU 3 works again."""
+    desk = Desk(machine("n", L4, 4))
+    desk.add(a_topology("n", {(1, 3): 4}, report=DeviceReport(LATER, (0, 1, 2), {})))
+    (before,) = desk.scores(2)
+    desk.add(a_topology("n", {(1, 3): 4}, report=DeviceReport(LATER, (0, 1, 2, 3), {})))
+    assert (before < 10, desk.scores(2)) == (True, [90])
+
+
+def test_object_of_other_gpus_than_the_node_has_changes_nothing():
+    """It is told as a problem of the node, and its report does not count either."""
+    desk = Desk(machine("n"), machine("m"))
+    desk.add(a_topology("n", {(1, 3): 4}, gpus=4, report=DeviceReport(LATER, (), {})))
+    known, same = desk.scores(2)
+    assert known == same > 90
+    assert "4 GPUs where the node has 8" in desk.plugin.problems["n"]
 
 
 # ---- what cannot be read ----------------------------------------------------------------------------------------------

@@ -66,7 +66,8 @@ def test_graph_has_the_published_bandwidths_on_its_edges():
     """An H100 has 450 GB/s to the NVSwitches and a PCIe 5.0 x16 slot of 63 GB/s, per direction."""
     graph = known_machine("NVIDIA-H100-80GB-HBM3", 8).graph
     assert graph["gpu0"]["nvswitch0"]["gbps"] == 450
-    assert graph["gpu0"]["numa0"]["gbps"] == 63
+    assert graph["gpu0"]["root-port0"]["gbps"] == 63
+    assert graph["root-port0"]["numa0"]["gbps"] == 63
 
 
 def test_closeness_never_outweighs_one_gbps():

@@ -16,7 +16,8 @@ from pydantic import Field
 from scheduler.config import ConfigurationModel
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import Status
-from scheduler.topology import GPUS_ANNOTATION, Basis, clique_of, format_gpus
+from scheduler.model.node_topology import NodeTopology
+from scheduler.topology import GPUS_ANNOTATION, clique_of, format_gpus
 
 from .occupancy import Occupancy
 
@@ -53,7 +54,7 @@ class NVLinkTopology(Plugin):
         """Start without memory: after a restart, the annotations of bound pods tell as much."""
         super().__init__(args or NVLinkTopologyArgs(), handle)
         self._resource: str = self.args.resource_name
-        self._occupancy = Occupancy(self._resource)
+        self._occupancy = Occupancy(self._resource, self._topology_of)
 
     @property
     def problems(self) -> dict[str, str]:
@@ -75,10 +76,11 @@ class NVLinkTopology(Plugin):
             return
         self.unreserve(state, pod, node_name)
         annotations = {} if (clique := clique_of(row.node.labels)) is None else {DOMAIN_ANNOTATION: clique}
-        if (chosen := self._occupancy.choose(row, pod)) is not None:
+        if (found := self._occupancy.choose(row, pod)) is not None:
+            chosen, basis = found
             self._occupancy.remember(pod.uid, chosen.mask, row, self.handle.cluster.pods)
             quality = self._occupancy.quality(row, chosen)
-            annotations[GPUS_ANNOTATION] = format_gpus(chosen.mask, Basis.ASSUMED)
+            annotations[GPUS_ANNOTATION] = format_gpus(chosen.mask, basis)
             annotations[PLACEMENT_ANNOTATION] = f"quality={quality};bandwidth-gbps={chosen.bandwidth_gbps}"
         others = state.read((ANNOTATIONS, pod.uid), {})
         state.write((NAME, pod.uid), annotations.keys() - others.keys())
@@ -91,6 +93,10 @@ class NVLinkTopology(Plugin):
             published = state.read((ANNOTATIONS, pod.uid), {})
             state.write((NAME, pod.uid), None)
             state.write((ANNOTATIONS, pod.uid), {key: text for key, text in published.items() if key not in added})
+
+    def _topology_of(self, node_name: str) -> NodeTopology | None:
+        """Return what the agent of a node says of it, if anything."""
+        return self.handle.cluster.objects.get(NodeTopology, "", node_name) if self.handle is not None else None
 
     def _row(self, node_name: str) -> Row | None:
         """Return what is known of a node in this cycle; None if it is gone."""
