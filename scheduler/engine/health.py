@@ -8,7 +8,8 @@ For the engine.  A gang that never was complete is no business of this module, b
 | Shrink | the members go on with what is there; late ones join one by one, like those above a minimum |
 | Evict | all members that are on nodes are evicted, once, so that the gang starts anew as a whole |
 
-What is known of a shortfall is not kept from one process to the next: the grace starts anew.
+A new process takes up a shortfall where the status of the group says it stands; of a group without such a status the grace
+starts anew.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scheduler.model.gang import BELOW_MINIMUM
+from scheduler.model.gang import BELOW_MINIMUM, SHRUNK
 from scheduler.model.needs import minimum_of
 
 from .gangs import is_bound, needs_with, progress
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     from .flights import Flight
 
 REASON = "GangBelowMinimum"
-SHRUNK = "Shrunk"
+#: How long a new process gives to replacements before it acts on a grace that ended meanwhile, in seconds.
+TAKE_UP_SECONDS = 10.0
 
 
 @dataclass(slots=True)
@@ -53,6 +55,16 @@ class Health:
         """Take the parts to work on."""
         self._core = core
         self._below: dict[GangKey, Shortfall] = {}
+
+    def found(self, gang: Gang) -> None:
+        """Take up a gang as a former process left it: below its minimum since then, and perhaps shrunk."""
+        if gang.short_since is None:
+            return
+        now = self._core.clock()
+        shortfall = self._below[gang.key] = Shortfall(min(gang.short_since, now), now + TAKE_UP_SECONDS)
+        if gang.is_shrunk:
+            shortfall.done = SHRUNK
+            self._core.cluster.shrunk.add(gang.key)
 
     def saw(self, gang: Gang, members: list[Pod]) -> tuple[str, str, str]:
         """Note how a gang is; return status, reason and message of the condition Satisfied, empty if it never was complete."""

@@ -27,14 +27,14 @@ from scheduler.model.topology import Topology
 
 from . import inputs as i
 from .machines import MachineWarnings
-from .rejections import SHUN_SECONDS, is_rejection
+from .rejections import SHUN_SECONDS, is_rejection, rejected_at
 from .reporter import pod_ref
 from .workloads import is_same_for_scheduling, workload_key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scheduler.model import GangKey, Node, Pod
+    from scheduler.model import Gang, GangKey, Node, Pod
     from scheduler.state.objects import Key
 
     from .commit import Commit
@@ -166,6 +166,8 @@ class Intake:
             if assumed_on is not None and assumed_on != pod.node_name:
                 core.changed(ClusterEvent.POD_REMOVED, assumed_on, pod.uid, former_pod=former)
             core.changed(ClusterEvent.POD_ASSIGNED, pod.node_name, pod.uid)
+        if former is None:
+            self._rejected_before(pod)
         if former is None or former.is_terminal:
             return
         if is_rejection(former, pod):
@@ -184,6 +186,16 @@ class Intake:
         core.reporter.event(pod_ref(pod), "Warning", "RejectedByNode", "Scheduling", note, pod.scheduler_name)
         if key is not None:
             core.access.shunned.setdefault(key, {})[pod.node_name] = core.clock() + SHUN_SECONDS
+
+    def _rejected_before(self, pod: Pod) -> None:
+        """Take up that a kubelet refused a pod before this process saw it, if that is not long ago."""
+        core, key = self._core, self._core.cluster.gang_of(pod)
+        if key is None or pod.scheduler_name not in core.runtimes or not is_rejection(None, pod):
+            return
+        now, at = core.clock(), rejected_at(pod)
+        if at is not None and (until := min(at, now) + SHUN_SECONDS) > now:
+            nodes = core.access.shunned.setdefault(key, {})
+            nodes[pod.node_name] = max(until, nodes.get(pod.node_name, 0.0))
 
     def _pod_removed(self, happened: i.PodRemoved) -> None:
         core, now, uid = self._core, self._core.clock(), happened.uid
@@ -231,10 +243,8 @@ class Intake:
         root = core.cluster.groups.root_of(gang.key)
         if former is None:
             self._rollback.found(gang)
-        elif (
-            structs.replace(former, phase=gang.phase, was_complete=gang.was_complete, generation=gang.generation)
-            == gang
-        ):
+            self._health.found(gang)
+        elif _with_status(former, gang) == gang:
             return  # its status, which we write
         core.workloads.news(workload_key_of(root))
         core.changed(ClusterEvent.GANG_CHANGED)
@@ -336,6 +346,18 @@ class Intake:
 
     def _awaited_done(self, happened: i.AwaitedDone) -> None:
         self._commit.awaited(happened.uid, happened.key, happened.failure)
+
+
+def _with_status(former: Gang, gang: Gang) -> Gang:
+    """Return a gang as it was, but for what is written into its status."""
+    return structs.replace(
+        former,
+        phase=gang.phase,
+        was_complete=gang.was_complete,
+        short_since=gang.short_since,
+        is_shrunk=gang.is_shrunk,
+        generation=gang.generation,
+    )
 
 
 def node_difference(former: Node, node: Node) -> ClusterEvent:

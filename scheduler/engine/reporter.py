@@ -29,7 +29,7 @@ _LONGEST_MESSAGE = 1000
 _EVENT_TYPES = {"MissingPodGroup": "Warning", "InvalidPodGroup": "Warning", "WaitingForMembers": "Normal"}
 _API_VERSIONS = {"ai-scheduler": "scheduling.ai-scheduler.io/v1alpha1", "coscheduling": "scheduling.x-k8s.io/v1alpha1"}
 #: Dialects whose objects have a status that is ours to write.
-_WRITTEN = ("ai-scheduler", "native", "native-composite")
+WRITTEN = ("ai-scheduler", "native", "native-composite")
 
 
 #: Status, reason and message.
@@ -157,7 +157,7 @@ class Reporter:
 
         The conditions are (status, reason, message); that of `satisfied` may be empty.
         """
-        if gang.key.dialect not in _WRITTEN or not gang.uid:
+        if gang.key.dialect not in WRITTEN or not gang.uid:
             return
         status = SetGangStatus(
             gang.key.namespace, gang.key.name, gang.uid, phase, gang.generation, tuple(sorted(counts.items())),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from scheduler.framework.effects import EvictPod
 
 from .gangs import is_bound, needs_with
-from .reporter import gang_ref, pod_key
+from .reporter import WRITTEN, gang_ref, pod_key
 
 if TYPE_CHECKING:
     from scheduler.framework.workload import Workload
@@ -54,6 +54,8 @@ class Rollback:
         elif not needs_with(gang, bound, self._core.cluster).missing():
             self._core.completed.add(gang.key)
             self._core.partial.pop(gang.key, None)
+        elif self._shows_that_it_was_complete(gang, members):
+            self._core.completed.add(gang.key)
         else:
             self._watch(gang)
 
@@ -79,9 +81,24 @@ class Rollback:
                 flights += evict_members(core, gang, members, REASON, message)
         return flights
 
+    def _shows_that_it_was_complete(self, gang: Gang, members: list[Pod]) -> bool:
+        """Tell whether pods bear witness of what no status of ours says: enough have been on nodes, lost ones among them.
+
+        So a restart takes no gang that has lost a member for a failed start.  Of a member that was deleted nothing is known.
+        """
+        if gang.key.dialect in WRITTEN or gang.key in self._core.partial:
+            return False
+        placed = [pod for pod in members if (pod.node_name or is_bound(pod)) and not _was_rolled_back(pod)]
+        return not needs_with(gang, placed, self._core.cluster).missing()
+
     def _watch(self, gang: Gang) -> None:
         if gang.key not in self._core.completed:
             self._core.partial.setdefault(gang.key, self._core.clock() + gang.schedule_timeout_seconds)
+
+
+def _was_rolled_back(pod: Pod) -> bool:
+    """Tell whether a pod was evicted as a member of a gang that was never complete."""
+    return any(condition.type == "DisruptionTarget" and condition.reason == REASON for condition in pod.conditions)
 
 
 def is_on_its_way(core: Core, gang: Gang, members: list[Pod]) -> bool:

@@ -28,6 +28,8 @@ COMPLETE_PHASES = ("Scheduled", "Running", "Finished", "Failed")
 SATISFIED = "Satisfied"
 #: Reason of the conditions Scheduled and Satisfied of a gang that was complete and has lost members since.
 BELOW_MINIMUM = "BelowMinimum"
+#: Reason of the condition Satisfied of a gang that goes on below its minimum.
+SHRUNK = "Shrunk"
 #: What may happen when a gang that was complete stays below its minimum, the default first.
 INCOMPLETE_POLICIES = ("Replace", "Shrink", "Evict")
 
@@ -98,6 +100,10 @@ class Gang(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     phase: str = ""
     #: Its status says that the minimum was on nodes before.
     was_complete: bool = False
+    #: Its status says since when it is below that minimum, in seconds since the epoch; None if it is not, or says nothing.
+    short_since: float | None = None
+    #: Its status says that it goes on below its minimum.
+    is_shrunk: bool = False
     #: What is wrong with the object; while there is something, its pods wait.
     problems: tuple[str, ...] = ()
 

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from scheduler.framework.effects import EvictPod
+from scheduler.model.api import Condition
 from tests.builders import a_gang, a_node, a_pod
 
 from .shapes import members, nodes, running, stays
@@ -157,15 +158,50 @@ def test_infinite_grace_is_never_over():
     stays(world, minutes=60)
 
 
-def test_grace_starts_anew_in_a_new_process():
-    """What is known of a gang is in its status and its pods."""
+def test_grace_goes_on_in_a_new_process():
+    """Since when a gang is below its minimum stands in its status."""
     world = a_running_gang(a_gang("job", 3).when_incomplete("Evict", 60))
     world.remove("job-0").wait(40)
-    world.restart().wait(40)
+    world.restart().wait(15)
     assert world.evicted == []
-    assert satisfied(world) == ("False", "BelowMinimum")
-    world.wait(30)
+    world.wait(10)
     assert sorted(world.evicted) == ["job-1", "job-2"]
+    assert len(world.events("GangBelowMinimum")) == 1
+
+
+def test_grace_that_ended_while_nobody_led_leaves_replacements_ten_seconds():
+    """One that can be placed now is placed, and nobody is evicted; without one the policy acts."""
+    for replacements in (1, 0):
+        world = a_running_gang(a_gang("job", 3).when_incomplete("Evict", 60))
+        world.remove("job-0").wait(5)
+        world.now += 500
+        world.restart().add(members("job", replacements, start=7)).wait(9)
+        assert world.evicted == []
+        world.wait(30)
+        assert sorted(world.evicted) == ([] if replacements else ["job-1", "job-2"])
+
+
+def test_gang_that_shrank_is_still_shrunk_in_a_new_process():
+    """Its late members do not wait for each other again, and it is not told a second time."""
+    world = a_running_gang(a_gang("job", 3).when_incomplete("Shrink", 60))
+    world.remove("job-0", "job-1").wait(70)
+    world.restart().add(members("job", 1, start=7)).wait(5)
+    assert world.bound_members("job") == 2
+    assert satisfied(world) == ("False", "Shrunk")
+    world.wait(300)
+    assert len(world.events("GangShrunk")) == 1
+
+
+def test_shortfall_that_ended_while_nobody_led_is_over():
+    """What the pods show counts, not what the status said."""
+    world = a_running_gang(a_gang("job", 3).when_incomplete("Evict", 60))
+    lost = world.pod("job-0")
+    world.remove("job-0").wait(5)
+    world.pods[lost.uid] = lost
+    world.now += 500
+    world.restart().wait(60)
+    assert world.evicted == []
+    assert satisfied(world) == ("True", "MinimumReached")
 
 
 def test_policy_and_grace_may_be_changed_while_a_gang_is_below_its_minimum():
@@ -281,3 +317,36 @@ def test_gang_that_only_its_pods_told_of_is_forgotten_with_them():
     assert core.completed == {gang.key}
     world.remove("job-0").wait(5).remove("job-1").wait(5)
     assert (core.completed, core.placements, core.reporter._gangs_written) == (set(), {}, {})
+
+
+def a_foreign_gang(world_of=2, timeout=30):
+    """Return a world in which a gang of another project's dialect, whose status says nothing, has its minimum on nodes."""
+    gang = msgspec.structs.replace(
+        a_gang("job", world_of).timeout(timeout).build(), api_version="scheduling.run.ai/v2alpha2"
+    )
+    key = gang.key._replace(dialect="kai")
+    pods = [
+        msgspec.structs.replace(pod, membership=msgspec.structs.replace(pod.membership, key=key))
+        for pod in (member.build() for member in members("job", world_of))
+    ]
+    world = World(nodes(world_of), msgspec.structs.replace(gang, key=key), pods).wait(5)
+    assert len(world.placed) == world_of
+    return world
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+def test_failed_member_bears_witness_that_a_gang_of_another_dialect_was_complete(phase):
+    """Nothing of ours is written at its group, so a new process goes by the pods: what runs is no failed start."""
+    world = a_foreign_gang().change("job-0", phase=phase).restart().wait(300)
+    assert world.evicted == []
+
+
+def test_gang_of_another_dialect_that_was_never_complete_is_rolled_back_by_a_new_process():
+    """Fewer than its minimum have been on nodes, or had been rolled back before."""
+    world = a_foreign_gang()
+    world.remove("job-0").restart().wait(300)
+    assert world.evicted == ["job-1"]
+    world = a_foreign_gang()
+    target = Condition(type="DisruptionTarget", status="True", reason="GangRolledBack")
+    world.change("job-0", phase="Failed", conditions=(target,)).restart().wait(300)
+    assert world.evicted == ["job-1"]

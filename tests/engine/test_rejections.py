@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
+import msgspec
 import pytest
 
+from scheduler.engine.rejections import rejected_at
 from scheduler.model import GangKey
-from tests.builders import a_gang, a_node
+from scheduler.model.api import Condition
+from tests.builders import a_gang, a_node, a_pod
 
 from .shapes import members, nodes, stays
-from .world import World
+from .world import START, World
 
 REASONS = ["OutOfcpu", "OutOfnvidia.com/gpu", "UnexpectedAdmissionError", "TopologyAffinityError", "NodeAffinity"]
 KEY = GangKey("ai-scheduler", "default", "job")
@@ -83,3 +88,56 @@ def test_refusal_during_the_start_is_mended_before_the_rollback():
     assert world.bound_members("job") == 3
     assert world.node_of("job-7") == "n9"
     assert world.evicted == []
+
+
+def at(seconds, kind="PodScheduled"):
+    """Return a condition that began so many seconds after the start of the world."""
+    moment = datetime.fromtimestamp(START + seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return Condition(type=kind, status="True", last_transition_time=moment)
+
+
+def test_new_process_keeps_off_a_node_that_refused_for_the_rest_of_the_five_minutes():
+    """The failed pod says why and when; it is not told a second time."""
+    world, node = rejected()
+    told = len(world.events("RejectedByNode"))
+    world.change("job-0", started=START + 5, conditions=(at(0),)).wait(100)
+    world.restart().add(members("job", 1, start=7)).wait(150)
+    assert shunned(world) == {node}
+    assert not world.node_of("job-7")
+    world.wait(60)
+    assert world.now - START > 305
+    assert world.node_of("job-7") == node
+    assert len(world.events("RejectedByNode")) == told
+    stays(world)
+
+
+def test_new_process_forgets_refusals_that_are_long_ago_or_of_no_known_time():
+    """It may go to that node at once; so it may after another failure than a refusal."""
+    for known in (
+        {"started": START - 400},
+        {"conditions": (at(-400),)},
+        {},
+        {"started": START, "status_reason": "Evicted"},
+    ):
+        world, node = rejected()
+        world.change("job-0", **known).restart().add(members("job", 1, start=7)).run()
+        assert world.node_of("job-7") == node, known
+
+
+def test_refusal_in_the_future_counts_from_now():
+    """A kubelet's clock that is ahead keeps nobody away for longer."""
+    world, node = rejected()
+    world.change("job-0", started=START + 10_000).restart().run()
+    assert shunned(world) == {node}
+    world.wait(301)
+    assert shunned(world) == set()
+
+
+def test_time_of_a_refusal_is_the_latest_in_the_status():
+    """A pod that ran for long before its kubelet started again was refused when it was not ready any more."""
+    pod = a_pod("p").build()
+    assert rejected_at(pod) is None
+    ran = msgspec.structs.replace(pod, started=START, conditions=(at(-1), at(500, "Ready"), Condition(type="Odd")))
+    assert rejected_at(ran) == START + 500
+    odd = msgspec.structs.replace(pod, started=START, conditions=(Condition(type="Odd", last_transition_time="soon"),))
+    assert rejected_at(odd) == START

@@ -205,7 +205,16 @@ class World:
                 gang = next((g for g in self.gangs.values() if g.uid == effect.uid), None)
                 if gang is not None:
                     was_complete = effect.phase in COMPLETE_PHASES or effect.satisfied in ("True", "False")
-                    self.add(msgspec.structs.replace(gang, phase=effect.phase, was_complete=was_complete))
+                    told = {
+                        "phase": effect.phase,
+                        "was_complete": was_complete,
+                        "short_since": None,
+                        "is_shrunk": False,
+                    }
+                    if effect.satisfied == "False":
+                        since = self.now if gang.short_since is None else gang.short_since
+                        told |= {"short_since": since, "is_shrunk": effect.satisfied_reason == "Shrunk"}
+                    self.add(msgspec.structs.replace(gang, **told))
 
     def _bind(self, effect: BindPod) -> None:
         pod = self.pods.get(effect.pod.uid)

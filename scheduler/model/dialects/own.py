@@ -5,7 +5,7 @@ For the list of dialects.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
@@ -18,6 +18,7 @@ from scheduler.model.gang import (
     INCOMPLETE_POLICIES,
     PREFIX,
     SATISFIED,
+    SHRUNK,
     Gang,
     GangKey,
     Membership,
@@ -78,6 +79,7 @@ def gang_from_api(api: ApiPodGroup, dialect: str = NAME) -> Gang:
         phase=api.status.phase,
         was_complete=_was_complete(api.status),
         problems=tuple(problems),
+        **_shortfall(api.status),
     )
     return _with_own(gang, api.spec) if dialect == NAME else gang
 
@@ -93,6 +95,14 @@ def _was_complete(status: PodGroupStatus) -> bool:
         condition.reason == BELOW_MINIMUM or (condition.type == SATISFIED and condition.status in ("True", "False"))
         for condition in status.conditions or ()
     )
+
+
+def _shortfall(status: PodGroupStatus) -> dict[str, Any]:
+    """Return the fields of a Gang that tell since when it is below its minimum, and whether it goes on like that."""
+    for condition in status.conditions or ():
+        if condition.type == SATISFIED and condition.status == "False":
+            return {"short_since": parse_time(condition.last_transition_time), "is_shrunk": condition.reason == SHRUNK}
+    return {}
 
 
 def _with_own(gang: Gang, spec: PodGroupSpec) -> Gang:

@@ -144,6 +144,22 @@ def test_status_tells_whether_a_gang_was_complete(status, was_complete):
     assert group(status, minMember=2).was_complete is was_complete
 
 
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ({"status": "False", "reason": "BelowMinimum", "lastTransitionTime": "1970-01-01T00:01:40Z"}, (100.0, False)),
+        ({"status": "False", "reason": "Shrunk", "lastTransitionTime": "1970-01-01T00:01:40Z"}, (100.0, True)),
+        ({"status": "False", "reason": "BelowMinimum"}, (None, False)),
+        ({"status": "True", "reason": "MinimumReached", "lastTransitionTime": "1970-01-01T00:01:40Z"}, (None, False)),
+        ({"status": "Unknown", "reason": "InvalidPodGroup"}, (None, False)),
+    ],
+)
+def test_status_tells_since_when_a_gang_is_below_its_minimum(condition, expected):
+    """So that a new process does not begin its grace anew."""
+    gang = group({"conditions": [{"type": "Satisfied", **condition}]}, minMember=2)
+    assert (gang.short_since, gang.is_shrunk) == expected
+
+
 def test_fields_of_ours_mean_nothing_in_a_group_of_coscheduling():
     """Their API server would not have taken them."""
     api = msgspec.convert({"metadata": {"name": "g"}, "spec": {"minMember": 2, "roles": [{"name": "a"}]}}, ApiPodGroup)
