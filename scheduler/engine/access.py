@@ -100,6 +100,10 @@ class Access:
         """Return all PodDisruptionBudgets, sorted by namespace and name."""
         return [budget for _, budget in sorted(self.cluster.budgets.items())]
 
+    def is_ours(self, pod: Pod) -> bool:
+        """Tell whether a pod is left to a profile of this process."""
+        return pod.scheduler_name in self._runtimes
+
     def is_stuck(self, uid: str) -> bool:
         """Tell whether a pod was evicted and did not go in time."""
         return uid in self.stuck

@@ -106,6 +106,9 @@ class Handle(Protocol):
     def budgets(self) -> Sequence[Budget]:
         """Return all PodDisruptionBudgets, sorted by namespace and name."""
 
+    def is_ours(self, pod: Pod) -> bool:
+        """Tell whether a pod is left to a profile of this process."""
+
     def is_stuck(self, uid: str) -> bool:
         """Tell whether a pod was evicted and did not go in time: evictions should not count on it again."""
 

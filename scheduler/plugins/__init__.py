@@ -17,6 +17,7 @@ from .node_affinity import NodeAffinity
 from .node_declared_features import NodeDeclaredFeatures
 from .node_name import NodeName
 from .node_ports import NodePorts
+from .node_resource_topology_match import NodeResourceTopologyMatch
 from .node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from .node_resources_fit import NodeResourcesFit
 from .node_unschedulable import NodeUnschedulable
@@ -40,7 +41,7 @@ BUILT_IN: dict[str, type[Plugin]] = {
         SchedulingGates, PrioritySort, NodeName, NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts,
         NodeResourcesFit, VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone, PodTopologySpread,
         InterPodAffinity, NodeResourcesBalancedAllocation, ImageLocality, GPUIsolation, NVLinkTopology, FabricTopology, Gang,
-        DefaultPreemption, GangPreemption, DefaultBinder, NodeDeclaredFeatures,
+        DefaultPreemption, GangPreemption, DefaultBinder, NodeDeclaredFeatures, NodeResourceTopologyMatch,
     )
 }  # fmt: skip
 
@@ -79,6 +80,7 @@ _AI_SCHEDULER: dict[str, int] = {
     "NodeResourcesFit": 3,
     "GPUIsolation": 5,
     "NVLinkTopology": 5,
+    "NodeResourceTopologyMatch": 2,
     "FabricTopology": 0,
     "DefaultPreemption": 0,
     "GangPreemption": 0,
@@ -92,6 +94,10 @@ BASES: dict[str, dict[str, int]] = {"ai-scheduler": _AI_SCHEDULER, "kube-default
 BASE_ARGS: dict[str, dict[str, Any]] = {
     "ai-scheduler": {
         "DefaultPreemption": {"protectGangs": True},
+        "NodeResourceTopologyMatch": {
+            "scoringStrategy": {"type": "LeastNUMANodes"},
+            "cacheResyncPeriodSeconds": 5,
+        },
         "NodeResourcesFit": {
             "scoringStrategy": {
                 "type": "LeastAllocated",

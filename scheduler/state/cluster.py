@@ -56,6 +56,7 @@ class ClusterState:
         self._placed: dict[str, str] = {}
         self._uids_on: dict[str, dict[str, None]] = {}
         self._nominated_on: dict[str, dict[str, None]] = {}
+        self._ended_on: dict[str, dict[str, None]] = {}
         self._rows: dict[str, Row] = {}
         self._dirty: set[str] = set()
         self._nodes_changed = False
@@ -99,6 +100,8 @@ class ClusterState:
         if former == pod or (former is not None and former.node_name and not pod.node_name):
             return False
         self.pods[pod.uid] = pod
+        if pod.node_name and pod.is_terminal:
+            self._ended_on.setdefault(pod.node_name, {})[pod.uid] = None
         if pod.node_name:
             self.assumed.pop(pod.uid, None)
             self.nominate(pod.uid, "")
@@ -119,6 +122,9 @@ class ClusterState:
         self.evicted.discard(uid)
         self.nominate(uid, "")
         del self.pods[uid]
+        ended = self._ended_on.get(pod.node_name, {})
+        if ended.pop(uid, uid) is None and not ended:
+            del self._ended_on[pod.node_name]
         self._count(uid)
         self.groups.leave(pod)
         return pod
@@ -163,6 +169,10 @@ class ClusterState:
         """Return the node that a pod is assigned to or assumed on."""
         pod = self.pods.get(uid)
         return (pod.node_name or self.assumed.get(uid)) if pod else None
+
+    def ended_on(self, node_name: str) -> list[Pod]:
+        """Return the pods that ended on a node and are not deleted yet."""
+        return [self.pods[uid] for uid in self._ended_on.get(node_name, ())]
 
     def nominated_on(self, node_name: str) -> list[Pod]:
         """Return the pods nominated to a node and not yet assumed, most important first."""
