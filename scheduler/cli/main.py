@@ -16,6 +16,7 @@ _COMMANDS = {
     "explain": ("scheduler.cli.explain", "explain", "Tell what every plugin says of a pod."),
     "run": ("scheduler.cli.run", "run", "Schedule pods of a Kubernetes cluster."),
     "simulate": ("scheduler.cli.simulate", "simulate", "Run manifests on an embedded cluster in virtual time."),
+    "topology": ("scheduler.cli.topology", "topology", "Show the machine inside a node, or check how GPUs are chosen."),
 }
 
 

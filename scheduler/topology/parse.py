@@ -33,6 +33,7 @@ MAX_LINKS_PER_GPU = 18
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07")
 _CELL = re.compile(r"\s*(X|NV[0-9]{1,2}|SYS|SOC|NODE|PHB|PXB|PIX|PSB)(?![a-z0-9_-])")
+_CELLS = "X, NV1 to NV99, SYS, NODE, PHB, PXB, PIX or PSB"
 _DEVICE = re.compile(r"GPU[0-9]+|NIC[0-9]+|[A-Za-z][A-Za-z0-9_.:-]*")
 _LEGEND = re.compile(r"\s*(NIC[0-9]+):\s*(\S+)\s*$")
 _AFFINITIES = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
@@ -40,8 +41,18 @@ _CLASS_OF_CELL = {c.name: c for c in PcieClass if c is not PcieClass.UNKNOWN} | 
 
 
 @dataclass(frozen=True)
+class MatrixRow:
+    """The cells of one row, where each begins, and where reading stopped; lines and columns count from 1."""
+
+    line: int
+    cells: tuple[str, ...]
+    columns: tuple[int, ...]
+    end: int
+
+
+@dataclass(frozen=True)
 class TopologyText:
-    """The matrix as text: devices of the header, GPUs first; the cells of each row; NUMA node of each GPU, None if not told.
+    """The matrix as text: devices of the header, GPUs first; the row of each; NUMA node of each GPU, None if not told.
 
     `nics` are the names of the legend, where there is one.
     """
@@ -49,8 +60,13 @@ class TopologyText:
     devices: tuple[str, ...]
     gpu_count: int
     nics: tuple[str, ...]
-    cells_by_device: Mapping[str, tuple[str, ...]]
+    rows: Mapping[str, MatrixRow]
     numa: tuple[int | None, ...]
+
+
+def _error(line: int, column: int, text: str) -> TopologyError:
+    """Return the error for something that stands at a line and a column, both counted from 1."""
+    return TopologyError(f"topology text, line {line}, column {column}: {text}")
 
 
 @lru_cache(maxsize=256)
@@ -60,7 +76,8 @@ def parse_topology(
     """Return the machine that `nvidia-smi topo -m` shows.
 
     The text does not tell the speed of a link: `gbps_per_link` is GB/s per direction (25 for V100 to H100, 50 for B200).
-    Raises TopologyError when the text is too long, has no matrix, or has a row that is missing, short or not symmetric.
+    Raises TopologyError with line and column when the text is too long, has no matrix, or has a row that is missing, short or not
+    symmetric, or a cell that means nothing; colour codes do not count as columns.
     """
     table = read_matrix(text)
     links = _nvlinks(table)
@@ -78,73 +95,86 @@ def parse_topology(
 def read_matrix(text: str) -> TopologyText:
     """Split the text into devices, cells and NUMA nodes, and check that every GPU row is there; raises TopologyError."""
     if len(text) > MAX_TEXT_BYTES or len(text.encode("utf-8", "replace")) > MAX_TEXT_BYTES:
-        raise TopologyError(f"topology text: longer than allowed; allowed are {MAX_TEXT_BYTES} bytes")
+        raise _error(1, 1, f"longer than allowed; allowed are {MAX_TEXT_BYTES} bytes")
     lines = _ANSI.sub("", text).splitlines()
     start = next((n for n, line in enumerate(lines) if re.match(r"\s*GPU0(?!\d|\s+X\b)", line)), None)
     if start is None:
-        raise TopologyError("topology text: no header line that begins with GPU0, as `nvidia-smi topo -m` prints it")
-    devices, affinities = _read_header(lines[start])
+        raise _error(1, 1, "no header line that begins with GPU0 follows, as `nvidia-smi topo -m` prints it")
+    devices, affinities = _read_header(lines[start], start + 1)
     gpu_count = sum(1 for device in devices if re.fullmatch(r"GPU[0-9]+", device))
-    cells_by_device: dict[str, tuple[str, ...]] = {}
+    rows: dict[str, MatrixRow] = {}
     numa_by_device: dict[str, str] = {}
-    for line in lines[start + 1 :]:
-        row = re.match(r"\s*([A-Za-z]\w*)\s", line)
+    for number, line in enumerate(lines[start + 1 :], start + 2):
+        row = re.match(r"\s*([A-Za-z]\w*)\s", line + " ")
         if row is None or row[1] not in devices:
             continue
-        if row[1] in cells_by_device:
-            raise TopologyError(f"topology text: row {row[1]} appears twice; allowed is one row for each device")
-        cells_by_device[row[1]], numa_by_device[row[1]] = _read_row(line[row.end() :], len(devices), affinities)
-    _check(gpu_count, cells_by_device)
+        if row[1] in rows:
+            raise _error(number, row.start(1) + 1, f"row {row[1]} appears twice; allowed is one row for each device")
+        rows[row[1]], rest = _read_row(line, number, min(row.end(), len(line)), len(devices))
+        numa_by_device[row[1]] = _numa_text(rest, affinities)
+    _check(gpu_count, rows, len(lines))
     numa = _numa_numbers(
         [numa_by_device[f"GPU{gpu}"] for gpu in range(gpu_count)], has_numa="NUMA Affinity" in affinities
     )
     legend = {found[1]: found[2] for line in lines if (found := _LEGEND.match(line))}
     nics = tuple(legend.get(nic, nic) for nic in devices[gpu_count:])
-    return TopologyText(tuple(devices), gpu_count, nics, cells_by_device, numa)
+    return TopologyText(tuple(devices), gpu_count, nics, rows, numa)
 
 
-def _read_header(line: str) -> tuple[list[str], list[str]]:
+def _read_header(line: str, number: int) -> tuple[list[str], list[str]]:
     """Return the device names of the header, GPUs first and in order, and the affinity columns that follow."""
     matrix, *_ = re.split(r"CPU Affinity|NUMA Affinity|GPU NUMA ID", line)
-    devices = [device for token in matrix.split() for device in _DEVICE.findall(token)]
+    found = [(device[0], device.start() + 1) for device in _DEVICE.finditer(matrix)]
+    devices = [device for device, _ in found]
     gpus = [device for device in devices if re.fullmatch(r"GPU[0-9]+", device)]
-    if devices[: len(gpus)] != [f"GPU{number}" for number in range(len(gpus))] or not 1 <= len(gpus) <= MAX_GPUS:
-        raise TopologyError(
-            f"topology text: header {line.strip()[:80]!r}; allowed are GPU0, GPU1, … in order, up to {MAX_GPUS}"
-        )
-    if len(set(devices)) != len(devices) or len(devices) - len(gpus) > MAX_NICS:
-        raise TopologyError(f"topology text: header has a device twice or more than the allowed {MAX_NICS} NICs")
+    for position, (device, column) in enumerate(found[: len(gpus)]):
+        if device != f"GPU{position}" or position >= MAX_GPUS:
+            raise _error(number, column, f"header has {device}; allowed are GPU0, GPU1, … in order, up to {MAX_GPUS}")
+    for position, (device, column) in enumerate(found):
+        if device in devices[:position] or position - len(gpus) >= MAX_NICS:
+            raise _error(number, column, f"header has {device} twice, or more than the allowed {MAX_NICS} NICs")
     return devices, [column for column in _AFFINITIES if column in line]
 
 
-def _read_row(line: str, device_count: int, affinities: Sequence[str]) -> tuple[tuple[str, ...], str]:
-    """Return the cells of a row and the text of its NUMA column, or of its CPU column where there is no NUMA column."""
+def _read_row(line: str, number: int, position: int, device_count: int) -> tuple[MatrixRow, str]:
+    """Return the cells of a row and what follows them; a word among the cells that is none is a TopologyError."""
     cells: list[str] = []
-    position = 0
+    columns: list[int] = []
     while len(cells) < device_count and (found := _CELL.match(line, position)):
         cells.append(found[1])
+        columns.append(found.start(1) + 1)
         position = found.end()
-    rest = dict(zip(affinities, line[position:].split(), strict=False))
-    return tuple(cells), rest.get(
-        "NUMA Affinity", "" if "NUMA Affinity" in affinities else rest.get("CPU Affinity", "")
-    )
+    rest = line[position:]
+    end = position + len(rest) - len(rest.lstrip()) + 1
+    word = re.match(r"\s*(?!N/A)([^\s0-9]\S*|[0-9]+[A-Za-z]\S*)", rest)
+    if word is not None and (len(cells) < device_count or not rest[0].isspace()):
+        raise _error(number, end, f"{word[1][:20]!r} is no cell; allowed are {_CELLS}")
+    return MatrixRow(number, tuple(cells), tuple(columns), end), rest
 
 
-def _check(gpu_count: int, cells_by_device: Mapping[str, tuple[str, ...]]) -> None:
+def _numa_text(rest: str, affinities: Sequence[str]) -> str:
+    """Return the text of the NUMA column, or of the CPU column where there is no NUMA column."""
+    told = dict(zip(affinities, rest.split(), strict=False))
+    return told.get("NUMA Affinity", "" if "NUMA Affinity" in affinities else told.get("CPU Affinity", ""))
+
+
+def _check(gpu_count: int, rows_by_device: Mapping[str, MatrixRow], last_line: int) -> None:
     """Raise TopologyError unless the square of GPUs is complete, has X on its diagonal, and is symmetric."""
-    rows = [cells_by_device.get(f"GPU{gpu}", ()) for gpu in range(gpu_count)]
+    rows = [rows_by_device.get(f"GPU{gpu}", MatrixRow(last_line, (), (), 1)) for gpu in range(gpu_count)]
     for gpu, row in enumerate(rows):
-        if len(row) < gpu_count:
-            raise TopologyError(
-                f"topology text: row GPU{gpu} has {len(row)} cells that are X, NV1 to NV99, "
-                f"SYS, NODE, PHB, PXB, PIX or PSB; allowed are at least {gpu_count}",
-            )
-        if row[gpu] != "X":
-            raise TopologyError(f"topology text: row GPU{gpu}, column GPU{gpu} is {row[gpu]}; allowed is X")
+        if len(row.cells) < gpu_count:
+            said = f"row GPU{gpu} has {len(row.cells)} cells that are {_CELLS}; allowed are at least {gpu_count}"
+            raise _error(row.line, row.end, said)
+        if row.cells[gpu] != "X":
+            said = f"row GPU{gpu}, column GPU{gpu} is {row.cells[gpu]}; allowed is X"
+            raise _error(row.line, row.columns[gpu], said)
     for one, other in combinations(range(gpu_count), 2):
-        if rows[one][other] != rows[other][one] or "X" in (rows[one][other], rows[other][one]):
-            raise TopologyError(
-                f"topology text: GPU{one} to GPU{other} is {rows[one][other]} and back {rows[other][one]}; "
+        there, back = rows[one].cells[other], rows[other].cells[one]
+        if there != back or "X" in (there, back):
+            raise _error(
+                rows[other].line,
+                rows[other].columns[one],
+                f"GPU{one} to GPU{other} is {there} and back {back}; "
                 "allowed is the same link both ways, and X for a device itself only",
             )
 
@@ -161,7 +191,7 @@ def _nvlinks(table: TopologyText) -> dict[tuple[int, int], int]:
     """Return the number of NVLinks of each pair of GPUs that shows any."""
     links: dict[tuple[int, int], int] = {}
     for one, other in combinations(range(table.gpu_count), 2):
-        cell = table.cells_by_device[f"GPU{one}"][other]
+        cell = table.rows[f"GPU{one}"].cells[other]
         if cell.startswith("NV") and int(cell[2:]) > 0:
             links[one, other] = int(cell[2:])
     return links
@@ -193,7 +223,7 @@ def _layout(table: TopologyText, pcie_gbps: int) -> PcieLayout:
     gpus = slice(0, table.gpu_count)
     closeness[gpus, gpus] = PcieLayout.of_numa(table.numa).closeness
     for row, device in enumerate(table.devices):
-        for column, cell in enumerate(table.cells_by_device.get(device, ())):
+        for column, cell in enumerate(table.rows[device].cells if device in table.rows else ()):
             if cell in _CLASS_OF_CELL:
                 closeness[row, column] = closeness[column, row] = int(_CLASS_OF_CELL[cell])
     return PcieLayout(closeness, numa, table.nics, pcie_gbps)

@@ -22,7 +22,7 @@ def test_help_lists_all_commands() -> None:
     """All commands have a line."""
     result = call("--help")
     assert result.exit_code == 0
-    for name in ("config", "run", "simulate", "version"):
+    for name in ("config", "run", "simulate", "topology", "version"):
         assert f"\n  {name}" in result.output
 
 

@@ -160,6 +160,43 @@ def matrix_text(rows):
     return "\n".join([header, *(f"GPU{i}\t" + "\t".join(row) for i, row in enumerate(rows))])
 
 
+TWO = "\tGPU0\tGPU1\tNIC0\nGPU0\t X \tNV1\tPIX\nGPU1\tNV1\t X \tNODE\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column"),
+    [
+        ("", 1, 1),
+        ("Fri Jan  1\nGPU1 X\n", 1, 1),
+        # Tabs count as one column each.
+        (TWO.replace("GPU1\tNIC0", "GPU2\tNIC0"), 1, 7),
+        (TWO.replace("\tNIC0", "\tGPU0"), 1, 12),
+        (TWO.replace("\tNIC0", "\tNIC0\tNIC0"), 1, 17),
+        (TWO.replace("GPU1\tNV1", "GPU1\tNV2"), 3, 6),
+        (TWO.replace("GPU1\tNV1\t X ", "GPU1\tNV1\tNV1"), 3, 10),
+        (TWO.replace("\tNV1\tPIX", "\tWXY\tPIX"), 2, 10),
+        (TWO.replace("\tPIX", "\tP1X"), 2, 14),
+        (TWO.replace("\tPIX", "\tPIXY"), 2, 17),
+        ("# pasted\n" + TWO.replace("GPU1\tNV1", "GPU1\tnv1"), 4, 6),
+        (TWO + "GPU1\tNV1\t X \tNODE\n", 4, 1),
+        (TWO[: TWO.index("GPU1\tNV1")], 2, 1),
+        (TWO.replace("GPU0\t X \tNV1\tPIX", "GPU0\t X"), 2, 8),
+    ],
+)
+def test_what_cannot_be_read_is_told_with_its_line_and_column(text, line, column):
+    """A wrong device, cell, or pair; where something is missing, the place where it should begin."""
+    with pytest.raises(
+        TopologyError, match=rf"^topology text, line {line}, column {column}: .*(allowed|as `nvidia-smi)"
+    ):
+        parse_topology(text)
+
+
+def test_legend_numbers_that_are_not_there_change_nothing(dump):
+    """`N/A` in the affinity columns is no cell."""
+    text = dump("l40s_4gpu_2nic").replace("0-95,192-287", "N/A").replace("96-191,288-383", "N/A")
+    assert (parse_topology(text).pcie == parse_topology(dump("l40s_4gpu_2nic")).pcie).all()
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -194,6 +231,9 @@ def test_any_text_is_a_machine_or_a_topology_error(text):
     """Nothing that stands in an annotation can raise anything else."""
     try:
         machine = parse_topology(text)
-    except TopologyError:
-        return
-    assert (machine.nvlink_gbps == machine.nvlink_gbps.T).all()
+    except TopologyError as error:
+        said = str(error)
+    else:
+        said = "topology text, line 0, column 0: "
+        assert (machine.nvlink_gbps == machine.nvlink_gbps.T).all()
+    assert re.match(r"topology text, line \d+, column \d+: ", said)
