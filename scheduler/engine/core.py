@@ -19,6 +19,7 @@ from .flights import Flights
 from .preempting import Preempting
 from .queue import Entry, WorkQueue
 from .reporter import Reporter, pod_ref
+from .topologies import TopologyStatuses
 from .workloads import Workloads
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Core:
         self.reporter = Reporter(self.cluster)
         #: Gangs that have had their minimum on nodes: a member that they lose later is replaced, not a failed start.
         self.completed: set[GangKey] = set()
+        self.topologies = TopologyStatuses(self.cluster, self.emit)
         self.workloads = Workloads(self.cluster, self.completed)
         self.queue = WorkQueue(
             configuration.pod_initial_backoff_seconds,

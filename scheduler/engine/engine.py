@@ -117,6 +117,7 @@ class Engine:
             return self._clock()
         times = (
             core.queue.next_time(), core.flights.next_deadline(), core.preempting.next_deadline(), core.reporter.next_time(),
+            core.topologies.next_time(),
             min(core.partial.values(), default=None), self._health.next_deadline(),
             min((until for nodes in core.access.shunned.values() for until in nodes.values()), default=None),
         )  # fmt: skip
@@ -230,6 +231,7 @@ class Engine:
                     core.reporter.gated(flight.workload, [seat.pod for seat in flight.seats.values()], status)
         for gang_key in core.reporter.due_gangs(now):
             self._write_gang(gang_key)
+        core.topologies.write(now)
 
     def _write_gang(self, key: GangKey) -> None:
         core = self._core

@@ -107,6 +107,8 @@ class Intake:
             core.reporter.node_problems(node, next(iter(core.runtimes)))
         if former is None or former.labels != node.labels or former.annotations != node.annotations:
             self._machines.look(node.name)
+        if former is None or former.labels != node.labels:
+            core.topologies.changed(core.clock())
 
     def _node_removed(self, happened: i.NodeRemoved) -> None:
         core = self._core
@@ -114,6 +116,7 @@ class Intake:
         if not core.cluster.remove_node(happened.name):
             return
         core.changed(ClusterEvent.NODE_REMOVED, happened.name, former_node=former)
+        core.topologies.changed(core.clock())
         for flight in core.flights.open():
             if any(seat.node_name == happened.name for seat in flight.seats.values()):
                 reason = Reason("NodeRemoved", f"node {happened.name} is gone")
@@ -310,6 +313,8 @@ class Intake:
 
     def _objects_differ(self, kind: type, key: Key) -> None:
         """Note what that may cure, and let those that wait for an object before their binding look again."""
+        if kind is Topology:
+            self._core.topologies.changed(self._core.clock())
         event = _EVENTS.get(kind)
         if kind is NodeResourceTopology or kind is NodeTopology:
             self._core.cluster.look_again(key[1])

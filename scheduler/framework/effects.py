@@ -156,6 +156,19 @@ class SetGangStatus(Effect):
 
 
 @dataclass(frozen=True, slots=True)
+class SetTopologyStatus(Effect):
+    """Write the condition Usable of a Topology of ours; the objects of other projects are never written."""
+
+    name: str
+    uid: str
+    observed_generation: int
+    #: True or False.
+    status: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class EmitEvent(Effect):
     """Record an event (events.k8s.io/v1) about an object."""
 

@@ -24,6 +24,7 @@ from scheduler.framework.effects import (
     SelectNode,
     SetGangStatus,
     SetPodScheduled,
+    SetTopologyStatus,
 )
 
 from .client import CONFLICT, INVALID, NOT_FOUND, ApiError, RequestError
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from .inbox import Put
     from .native_groups import GroupWriters
+    from .topology_writer import TopologyWriter
     from .volumes import VolumeWriter
     from .writer import GangWriter, PodWriter
 
@@ -66,6 +68,7 @@ class Binder:
         pods: PodWriter,
         gangs: GangWriter | GroupWriters,
         volumes: VolumeWriter,
+        topologies: TopologyWriter,
         recorder: Recorder,
         put: Put,
         *,
@@ -77,6 +80,7 @@ class Binder:
         self._pods = pods
         self._gangs = gangs
         self._volumes = volumes
+        self._topologies = topologies
         self._recorder = recorder
         self._put = put
         self._may_write = may_write
@@ -170,7 +174,7 @@ class Binder:
             outcome = "failed"
         self._on_done(effect, outcome, time.perf_counter() - began)
 
-    async def _dispatch(self, effect: Effect) -> str:
+    async def _dispatch(self, effect: Effect) -> str:  # noqa: PLR0911 - one return per kind of answer
         match effect:
             case BindPod():
                 return await self._bind(effect)
@@ -185,6 +189,8 @@ class Binder:
                 return "done" if await self._pods.set_scheduled(effect) else "skipped"
             case SetGangStatus():
                 return "done" if await self._gangs.set_status(effect) else "skipped"
+            case SetTopologyStatus():
+                return "done" if await self._topologies.set_status(effect) else "skipped"
             case EmitEvent():
                 self._recorder.record(effect)
             case PrepareBinding():
@@ -247,6 +253,8 @@ def _key(effect: Effect) -> str | None:
             return f"pod {effect.pod.uid}"
         case SetGangStatus():
             return f"gang {effect.uid}"
+        case SetTopologyStatus():
+            return f"topology {effect.uid}"
     return None
 
 
@@ -254,4 +262,4 @@ def _supersedes(new: Effect, old: Effect) -> bool:
     """Tell whether an effect makes an older, unsent one on the same object moot: a later status, or a binding."""
     if isinstance(new, BindPod):
         return isinstance(old, NominatePod | SetPodScheduled)
-    return type(new) is type(old) and isinstance(new, NominatePod | SetPodScheduled | SetGangStatus)
+    return type(new) is type(old) and isinstance(new, NominatePod | SetPodScheduled | SetGangStatus | SetTopologyStatus)

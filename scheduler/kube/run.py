@@ -44,6 +44,7 @@ from .native_groups import GroupWriters, NativeGroup, NativeGroupWriter, native_
 from .observing import Observer
 from .operator import Operator
 from .standby import Standby
+from .topology_writer import TopologyWriter
 from .views import PodViews
 from .volumes import VolumeWriter
 from .writer import GangWriter, PodWriter
@@ -126,6 +127,7 @@ class Process:
             PodWriter(client, asyncio.sleep, self.may_write, self._pod_of),
             GroupWriters(GangWriter(client), NativeGroupWriter(client, self._native_groups_of)),
             VolumeWriter(client),
+            TopologyWriter(client),
             self._recorder,
             self._inbox.put,
             may_write=self.may_write,

@@ -42,6 +42,7 @@ class Topology(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     #: Whose object it is: ai-scheduler, kueue, kai, or built-in.
     dialect: str = "ai-scheduler"
     uid: str = ""
+    generation: int = 0
     levels: tuple[Level, ...] = ()
     problems: tuple[str, ...] = ()
 

@@ -65,6 +65,7 @@ def topology_from_api(api: ApiTopology, dialect: str = "ai-scheduler") -> Topolo
         name=api.metadata.name,
         dialect=dialect,
         uid=api.metadata.uid,
+        generation=api.metadata.generation,
         levels=tuple(Level(name, level.node_label) for name, level in zip(names, levels, strict=True)),
         problems=tuple(problems),
     )

@@ -65,7 +65,7 @@ class TopologyCondition(Condition):
     """One aspect of the topology's state."""
 
     type: str = Field(min_length=1, max_length=316)
-    """The aspect; `Usable` is False while no node has one of the labels, or a workload asks for a level that is not there."""
+    """The aspect; `Usable` is False while no node has the label of one of the levels; the message counts the domains of each."""
 
 
 class TopologyStatus(_Part):

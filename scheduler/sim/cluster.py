@@ -34,6 +34,7 @@ from scheduler.framework.effects import (
     SelectNode,
     SetGangStatus,
     SetPodScheduled,
+    SetTopologyStatus,
 )
 from scheduler.model import Gang, GangKey, Node, Pod, PriorityClass, pod_from_api
 from scheduler.model.api import Condition
@@ -256,7 +257,7 @@ class Cluster:
 
     # What the engine asks for.
 
-    def apply(self, effect: Effect) -> None:
+    def apply(self, effect: Effect) -> None:  # noqa: C901 - one case per kind
         """Carry out an effect, as an API server would."""
         match effect:
             case BindPod():
@@ -271,6 +272,8 @@ class Cluster:
                     self._set_condition(sim, "False", reason, message)
             case SetGangStatus():
                 self._set_gang_status(effect)
+            case SetTopologyStatus():
+                pass  # nothing in a simulation reads it
             case EmitEvent():
                 self.events.append(effect)
             case PrepareBinding(pod=ref, key=key, effects=effects):

@@ -10,6 +10,7 @@ import pytest
 from scheduler.engine.inputs import AwaitedDone, Input
 from scheduler.framework.effects import BindVolume, PodRef, PrepareBinding, SelectNode
 from scheduler.kube.binder import Binder
+from scheduler.kube.topology_writer import TopologyWriter
 from scheduler.kube.volumes import VolumeWriter
 from scheduler.kube.writer import GangWriter, PodWriter
 from tests.kube.scripted import CLAIMS, VOLUMES, Answer, ScriptedServer
@@ -36,6 +37,7 @@ class World:
             PodWriter(client, naps, lambda: self.has_lease, lambda _: None),
             GangWriter(client),
             VolumeWriter(client),
+            TopologyWriter(client, now=lambda: "2025-01-01T00:00:00Z"),
             self,
             self.said.append,
             may_write=lambda: self.has_lease,
