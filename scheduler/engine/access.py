@@ -216,11 +216,6 @@ class Access:
         except UnknownLevelError as error:
             placer.problem = str(error)
             return
-        if needs.gang.subgroups and (parts.constraint.spread or parts.constraint.segment_required):
-            placer.problem = (
-                "topology: a gang with roles has no spread and no segments itself; allowed is to ask for them at a role"
-            )
-            return
         if parts.fabric is not None or needs.gang.subgroups or placer.shunned:
             placer.parts = parts
 

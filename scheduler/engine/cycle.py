@@ -304,7 +304,6 @@ class Cycle:
             first = bound.reasons[0]
             head = _with_text(first, f"{first.text} {sentence}" if counts else first.text)
         else:
-            kind = Kind.GAVE_UP if self._placer.gave_up else Kind.NOT_NOW
             text = gang_message(self._workload, (("needed", self._workload.needed),))
             if (halt := self._placer.halt) is not None:
                 counts, sentence = halt.counts, halt_message(total, halt)
@@ -312,7 +311,10 @@ class Cycle:
                 for reason in reasons:
                     cures |= reason.cures
             cures |= _DOMAIN_CURES if self._asks_for_domains() else _NO_ROOM_CURES
-            head = Reason("NoPlacement", f"{text} {sentence}", cures, kind)
+            if self._placer.gave_up:
+                head = Reason("GaveUpSearching", f"{text} {sentence}", cures, Kind.GAVE_UP)
+            else:
+                head = Reason("NoPlacement", f"{text} {sentence}", cures, Kind.NOT_NOW)
         plugins = {plugin for plugin, _ in counts}
         code_ = bound.code if bound is not None else Code.UNSCHEDULABLE
         return Status(code_, (head, *(r for r in reasons if r.code != head.code)), ",".join(sorted(plugins)))

@@ -1,20 +1,23 @@
-"""Exact search: finds a placement of a small gang of mixed shapes whenever there is one.
+"""Exact search: finds a placement of a small gang whenever there is one, also where roles ask for domains of their own.
 
-For the placer, when quicker ways have failed.  Nodes are gone through one after the other; what matters on the way is only which
-pods are left, so each such remainder is tried once per node (dynamic programming).  Every set on a node is tried on the real
-Filters.  Where pods look at each other across nodes (affinity, spread) that does not hold: then remainders are tried with all
-that was placed before, within a budget.
+For the gathering, when quicker ways have failed.  Nodes are gone through one after the other; what matters on the way is only which
+pods are left and what their rules have come to (`rules`), so each such remainder is tried once per node (dynamic programming).
+Every set on a node is tried on the real Filters, once.  Where pods look at each other across nodes (affinity, spread) that does not
+hold: then remainders are tried with all that was placed before, within the same budget.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .rules import Ahead, Rules
+
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
     from scheduler.model import Pod
     from scheduler.model.needs import Needs
@@ -22,98 +25,184 @@ if TYPE_CHECKING:
 
     from .candidates import Candidate
     from .placement import Placer
+    from .rules import States
 
 #: Gangs and sets of nodes up to this size are searched.
 MOST_PODS, MOST_ROWS = 8, 16
-#: How many nodes may be filled in how many ways, in all, before the search gives up.
-MOST_STEPS = 100_000
 
-_Kind = tuple["Candidate", str]
+_Of = tuple[tuple[int, bool], ...]
+_Counts = tuple[int, ...]
 
 
 def place_exactly(
-    placer: Placer, pods: Sequence[Pod], needs: Needs | None, mask: Bools | None
+    placer: Placer, pods: Sequence[Pod], mask: Bools | None, rules: Rules | None = None, needs: Needs | None = None
 ) -> Generator[int, None, bool]:
-    """Place all pods, or, with `needs`, enough of them; False leaves none of them placed."""
-    if len(pods) > MOST_PODS or len({placer.candidate(pod) for pod in pods}) == 1:
-        return False
+    """Place all pods on rows of the mask so that rules hold, or, with `needs`, enough of them; False leaves none placed.
+
+    What is too large to be searched, or costs more steps than the placer has left, is given up.
+    """
+    if rules is None:
+        if len(placer.shapes_of(pods)) == 1:
+            return False
+        rules = Rules()
     yield from placer.evaluate()
-    open_ = np.logical_or.reduce([placer.candidate(pod).feasible for pod in pods])
+    open_ = np.logical_or.reduce([candidate.feasible for candidate in placer.shapes_of(pods)])
     rows = np.flatnonzero(open_ if mask is None else open_ & mask).tolist()
-    if not rows or len(rows) > MOST_ROWS:
+    if not rows:
         return False
-    return (yield from _Search(placer, pods, needs, rows).run())
+    if len(pods) > MOST_PODS or len(rows) > MOST_ROWS:
+        placer.gave_up |= placer.has_room(pods, mask)
+        return False
+    rows.sort(key=lambda row: [int(rule.numbers[row]) for rule in rules.all])
+    for chosen in _choices(placer, pods, rules, needs):
+        search = _Search(placer, chosen, rules, rows)
+        if (yield from search.run()):
+            return True
+        if placer.steps_left <= 0:
+            placer.gave_up = True
+            return False
+    return False
+
+
+def _choices(placer: Placer, pods: Sequence[Pod], rules: Rules, needs: Needs | None) -> Iterator[list[Pod]]:
+    """Yield the pods to place: all, or each set of kinds that is just enough, the smallest first."""
+    if needs is None:
+        yield list(pods)
+        return
+    roles = needs.roles
+    kinds: dict[tuple[object, ...], list[Pod]] = {}
+    for pod in pods:
+        kinds.setdefault((placer.candidate(pod), rules.of(pod), roles.get(pod.uid, "")), []).append(pod)
+    groups = list(kinds.values())
+    names = [roles.get(group[0].uid, "") for group in groups]
+
+    def is_enough(counts: Sequence[int]) -> bool:
+        total = Counter[str]()
+        for name, count in zip(names, counts, strict=True):
+            total[name] += count
+        return not needs.missing(total)
+
+    ways = itertools.product(*(range(len(group), -1, -1) for group in groups))
+    for counts in sorted(filter(is_enough, ways), key=sum):
+        fewer = ((*counts[:k], count - 1, *counts[k + 1 :]) for k, count in enumerate(counts) if count)
+        if any(counts) and not any(map(is_enough, fewer)):
+            yield [pod for group, count in zip(groups, counts, strict=True) for pod in group[:count]]
 
 
 class _Search:
-    """The search over one set of rows."""
+    """The search for places for some pods over one set of rows."""
 
-    def __init__(self, placer: Placer, pods: Sequence[Pod], needs: Needs | None, rows: Sequence[int]) -> None:
-        self._placer = placer
-        self._needs = needs
-        self._rows = rows
-        self._roles = needs.roles if needs is not None else {}
-        self._left: dict[_Kind, list[Pod]] = {}
+    def __init__(self, placer: Placer, pods: Sequence[Pod], rules: Rules, rows: Sequence[int]) -> None:
+        self._placer, self._rules, self._rows = placer, rules, rows
+        kinds: dict[tuple[Candidate, _Of], list[Pod]] = {}
         for pod in pods:
-            self._left.setdefault((placer.candidate(pod), self._roles.get(pod.uid, "")), []).append(pod)
-        self._seen: set[tuple[int, tuple[int, ...]]] = set()
-        self._steps = 0
+            kinds.setdefault((placer.candidate(pod), rules.of(pod)), []).append(pod)
+        self._pods = list(kinds.values())
+        self._of = [of for _, of in kinds]
+        self._candidates = list(dict.fromkeys(candidate for candidate, _ in kinds))
+        self._shape = [self._candidates.index(candidate) for candidate, _ in kinds]
+        self._total = tuple(map(len, self._pods))
+        self._own, self._others = (
+            [[k for k, of in enumerate(self._of) if (rule, is_own) in of] for rule in range(len(rules.all))]
+            for is_own in (True, False)
+        )
+        self._last = [{int(rule.numbers[row]): at for at, row in enumerate(rows)} for rule in rules.all]
+        self._seen: set[tuple[int, _Counts, States]] = set()
+        #: By row and pods of each shape on it: whether all Filters let them stand there together.
+        self._fits: dict[tuple[int, _Counts], bool] = {}
+        self._chosen: list[tuple[Pod, int]] = []
         self._is_independent = True
 
     def run(self) -> Generator[int, None, bool]:
+        """Search; True leaves the pods placed."""
         self._is_independent = yield from self._try_independence()
-        found = yield from self._from(0)
-        if not found and self._steps >= MOST_STEPS:
-            self._placer.gave_up = True
-        return found
+        if not (yield from self._from(0, self._total, self._rules.start())):
+            return False
+        if self._is_independent:
+            for pod, row in self._chosen:
+                self._placer.put(pod, row)
+        yield len(self._chosen)
+        return True
 
     def _try_independence(self) -> Generator[int, None, bool]:
-        """Tell whether a pod of each kind, placed on some row, changes nothing for any kind on other rows."""
+        """Tell whether a pod of each shape, placed on some row, changes nothing for any shape on other rows."""
         placer, is_independent = self._placer, True
-        for candidate, role in self._left:
-            pod = self._left[candidate, role][0]
+        for shape, candidate in enumerate(self._candidates):
+            pod = self._pods[self._shape.index(shape)][0]
             yield max(1, candidate.sync())
             row = next((row for row in self._rows if candidate.feasible[row]), None)
             if row is not None:
                 placer.put(pod, row)
-                is_independent &= all(other.is_independent() for other, _ in self._left)
+                is_independent &= all(other.is_independent() for other in self._candidates)
                 placer.take(pod)
         return is_independent
 
-    def _from(self, at: int) -> Generator[int, None, bool]:
-        """Fill the rows from one on; leaves the pods placed if that ends well."""
-        if self._is_done():
+    def _from(self, at: int, left: _Counts, states: States) -> Generator[int, None, bool]:
+        """Fill the rows from one on; leaves the pods chosen if that ends well."""
+        settled = self._settled(at, left, states)
+        if settled is None:
+            return False
+        if not any(left):
             return True
-        if at == len(self._rows):
+        if at == len(self._rows) or (at, left, settled) in self._seen:
             return False
-        state = at, tuple(len(pods) for pods in self._left.values())
-        if self._is_independent and state in self._seen:
-            return False
-        self._seen.add(state)
-        return (yield from self._fill(at, 0))
+        if self._is_independent:
+            self._seen.add((at, left, settled))
+        yield 1
+        return (yield from self._fill(at, 0, (0,) * len(self._candidates), left, settled))
 
-    def _fill(self, at: int, first: int) -> Generator[int, None, bool]:
+    def _fill(self, at: int, first: int, here: _Counts, left: _Counts, states: States) -> Generator[int, None, bool]:
         """Put one more pod on a row, of the kinds from one on, in every way; then go on to the next row."""
-        placer, row = self._placer, self._rows[at]
-        for i, (candidate, _) in list(enumerate(self._left))[first:]:
-            pods = list(self._left.values())[i]
-            if not pods or self._steps >= MOST_STEPS:
+        row = self._rows[at]
+        for kind in range(first, len(left)):
+            if not left[kind] or self._placer.steps_left <= 0:
                 continue
-            self._steps += 1
-            yield max(1, candidate.sync())
-            if not candidate.feasible[row]:
+            self._placer.steps_left -= 1
+            after = self._rules.put(states, self._of[kind], row)
+            if after is None:
                 continue
-            pod = pods.pop()
-            placer.put(pod, row)
-            if (yield from self._fill(at, i)):
+            pod, more = self._pods[kind][left[kind] - 1], _with(here, self._shape[kind], 1)
+            if not (yield from self._stands(pod, row, more)):
+                continue
+            self._chosen.append((pod, row))
+            if (yield from self._fill(at, kind, more, _with(left, kind, -1), after)):
                 return True
-            placer.take(pod)
-            pods.append(pod)
-        return (yield from self._from(at + 1))
+            self._chosen.pop()
+            if not self._is_independent:
+                self._placer.take(pod)
+        return (yield from self._from(at + 1, left, states))
 
-    def _is_done(self) -> bool:
-        if not any(self._left.values()):
-            return True
-        if self._needs is None:
-            return False
-        return not self._needs.missing(Counter(self._roles.get(uid, "") for uid in self._placer.placed))
+    def _stands(self, pod: Pod, row: int, there: _Counts) -> Generator[int, None, bool]:
+        """Tell whether a pod may stand on a row, `there` being the pods of each shape with it; if they look far, put it there."""
+        placer, candidate = self._placer, self._placer.candidate(pod)
+        if not self._is_independent:
+            yield max(1, candidate.sync())
+            if candidate.feasible[row]:
+                placer.put(pod, row)
+            return bool(candidate.feasible[row])
+        if (row, there) not in self._fits:
+            others = [other for other, at in self._chosen if at == row]
+            for other in others:
+                placer.put(other, row)
+            yield max(1, candidate.sync())
+            self._fits[row, there] = bool(candidate.feasible[row])
+            for other in others:
+                placer.take(other)
+        return self._fits[row, there]
+
+    def _settled(self, at: int, left: _Counts, states: States) -> States | None:
+        """Return the states without what cannot matter any more; None if some rule cannot be kept any more."""
+        settled = list(states)
+        for number, rule in enumerate(self._rules.all):
+            own = sum(left[kind] for kind in self._own[number])
+            others = sum(left[kind] for kind in self._others[number])
+            placed = sum(self._total[kind] for kind in self._own[number]) - own
+            state = rule.settle(states, number, Ahead(own, others, placed, self._last[number], at))
+            if state is None:
+                return None
+            settled[number] = state
+        return tuple(settled)
+
+
+def _with(counts: _Counts, position: int, more: int) -> _Counts:
+    return (*counts[:position], counts[position] + more, *counts[position + 1 :])

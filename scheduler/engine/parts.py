@@ -52,6 +52,15 @@ class Part:
         """Rows on which there are members, shape (members,)."""
         return np.array([row for _, row in self.placed], dtype=np.int64) if self.placed else NOWHERE
 
+    @property
+    def is_divided(self) -> bool:
+        """Whether its pods stand in segments, or are spread."""
+        return bool(self.constraint.spread or self.constraint.segment_size)
+
+    def is_any(self, test: Callable[[Part], bool]) -> bool:
+        """Tell whether something is true of it or of a part below."""
+        return test(self) or any(part.is_any(test) for part in self.parts)
+
     def all_pods(self) -> Iterator[Pod]:
         """Yield its own pods and those below."""
         yield from self.pods
@@ -131,7 +140,10 @@ def _part_of(
 
 
 def segments_of(part: Part) -> list[Part]:
-    """Return a part's pods in segments, each of which is kept together; members that are placed belong to theirs by rank."""
+    """Return a part's pods in segments, each of which is kept together; members that are placed belong to theirs by rank.
+
+    Of a part with parts below, all pods are counted through: part by part, each in the order of its ranks.
+    """
     size = part.constraint.segment_size
     constraint = TopologyConstraint(
         topology=part.constraint.topology,
@@ -139,19 +151,45 @@ def segments_of(part: Part) -> list[Part]:
         preferred=(part.constraint.segment_preferred,) if part.constraint.segment_preferred else (),
     )
     groups: dict[int, Part] = {}
-    is_ranked = all(_number(pod) is not None for pod in part.pods)
-    for position, pod in enumerate(part.pods):
-        number = _number(pod) if is_ranked else None
-        segment = (position if number is None else number) // size
+    pending, placed, _ = _numbered(part, 0)
+    for number, pod in pending:
+        segment = number // size
         if segment not in groups:
             groups[segment] = Part(f"{part.name}[{segment}]", [], 0, constraint=constraint, fabric=part.fabric)
         groups[segment].pods.append(pod)
         groups[segment].minimum += 1
-    for member, row in part.placed if is_ranked else ():
-        number = _number(member)
-        if number is not None and number // size in groups:
-            groups[number // size].placed.append((member, row))
-    return list(groups.values())
+    for number, member in placed:
+        if number // size in groups:
+            groups[number // size].placed.append(member)
+    return [groups[segment] for segment in sorted(groups)] if part.parts else list(groups.values())
+
+
+_Numbered = tuple[list[tuple[int, "Pod"]], list[tuple[int, tuple["Pod", int]]], int]
+
+
+def _numbered(part: Part, first: int) -> _Numbered:
+    """Return pods and members of a part with their numbers, the first of which is given, and the number after the last.
+
+    Members of a part without ranks have no numbers: nobody can tell whose place a new one takes.
+    """
+    pending, placed, next_ = list[tuple[int, "Pod"]](), list[tuple[int, tuple["Pod", int]]](), first
+    for below in part.parts:
+        more, there, next_ = _numbered(below, next_)
+        pending += more
+        placed += there
+    below_ = {pod.uid for below in part.parts for pod, _ in below.placed}
+    members = [entry for entry in part.placed if entry[0].uid not in below_]
+    ranks = [_number(pod) for pod in part.pods]
+    if None in ranks:
+        pending += [(next_ + position, pod) for position, pod in enumerate(part.pods)]
+        last = -1
+    else:
+        pending += [(next_ + (rank or 0), pod) for rank, pod in zip(ranks, part.pods, strict=True)]
+        known = [(rank, entry) for entry in members if (rank := _number(entry[0])) is not None]
+        placed += [(next_ + rank, entry) for rank, entry in known]
+        last = max([*(rank or 0 for rank in ranks), *(rank for rank, _ in known)], default=-1)
+    size = max(last + 1, len(part.pods) + len(members), 0 if part.parts else part.minimum + len(members))
+    return pending, placed, next_ + size
 
 
 def _number(pod: Pod) -> int | None:

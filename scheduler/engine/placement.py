@@ -7,7 +7,7 @@ since the last yield, so that the engine can pause between them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -33,6 +33,8 @@ Costs = Generator[int, None, bool]
 
 #: How many node evaluations the search for another order may take before it gives up.
 SEARCH_BUDGET = 50_000
+#: How many steps of exact search, and how many turns back from a domain that was chosen, there are for all attempts together.
+MOST_STEPS, MOST_TURNS = 200_000, 64
 
 
 class Halt(NamedTuple):
@@ -57,6 +59,8 @@ class Placer:
         self.placed: dict[str, tuple[Pod, int]] = {}
         #: The search was cut short by its budget.
         self.gave_up = False
+        #: What is left of `MOST_STEPS` and `MOST_TURNS`.
+        self.steps_left, self.turns_left = MOST_STEPS, MOST_TURNS
         #: Where the last attempt over all rows came to a halt: how many pods were placed, and what rows were refused for.
         self.halt: Halt | None = None
         #: One for each shape, in the order of the pods.
@@ -91,6 +95,18 @@ class Placer:
     def candidate(self, pod: Pod) -> Candidate:
         """Return the candidate of a pod's shape."""
         return self._of[pod.uid]
+
+    def shapes_of(self, pods: Sequence[Pod]) -> list[Candidate]:
+        """Return the candidates of some pods, each once."""
+        return list(dict.fromkeys(self._of[pod.uid] for pod in pods))
+
+    def has_room(self, pods: Sequence[Pod], mask: Bools | None) -> bool:
+        """Tell whether rows have as many places as there are pods, for each shape by itself: no "no" is certain then."""
+        for candidate, count in Counter(self._of[pod.uid] for pod in pods).items():
+            where = candidate.feasible if mask is None else candidate.feasible & mask
+            if int(np.minimum(places(candidate.asks, self.snapshot.nodes, where), count).sum()) < count:
+                return False
+        return True
 
     def evaluate(self) -> Generator[int, None, None]:
         """Bring every shape up to date with the snapshot."""
@@ -140,9 +156,7 @@ class Placer:
         for order in self._orders(pods):
             if (yield from self._place_in_order(order, needed, allowed, most)):
                 return True
-            for pod, _ in reversed(list(self.placed.values())):
-                if pod.uid not in before:
-                    self.take(pod)
+            self.take_back(before)
             if self.evaluations - spent > SEARCH_BUDGET:
                 self.gave_up = True
                 return False
@@ -167,6 +181,12 @@ class Placer:
         _, row = self.placed.pop(pod.uid)
         self.snapshot.take_back(pod.uid, row)
         return row
+
+    def take_back(self, kept: Collection[str]) -> None:
+        """Take back every pod that was placed since others were."""
+        for pod, _ in reversed(list(self.placed.values())):
+            if pod.uid not in kept:
+                self.take(pod)
 
     def clear(self) -> None:
         """Take all pods back: the exact inverse of every `put`."""

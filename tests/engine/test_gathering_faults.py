@@ -176,16 +176,6 @@ def test_the_role_that_has_no_choice_is_placed_first() -> None:
     assert len(world.placed) == 3
 
 
-def test_spread_of_a_gang_with_roles_is_said_to_be_impossible() -> None:
-    """It is a thing of the roles; nobody ignores it in silence."""
-    world = World(
-        node("a0", "A", "r0"), gang("g", 0, topology=asks(spread=BLOCK), subgroups=(Subgroup(name="w", min_member=1),))
-    )
-    world.add(pod("g-0", "g", role="w")).run()
-    assert not world.placed
-    assert "at a role" in world.conditions("g-0")[0][1]
-
-
 def test_exclusive_levels_are_the_same_by_whatever_name() -> None:
     """One gang names the level, the other its label."""
     world = World(node("a0", "A", "r0"))
