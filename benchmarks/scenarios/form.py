@@ -215,5 +215,10 @@ class Scenario(Part):
 
     @property
     def may_evict(self) -> bool:
-        """Whether anybody may be evicted at all: KAI's unit tests of `allocate` run that action alone."""
-        return not self.id.startswith("allocate/")
+        """Whether anybody may lose its place: KAI's unit tests of `allocate` and `consolidation` run those actions alone."""
+        return not self.id.startswith(("allocate/", "consolidation/"))
+
+    @property
+    def may_move(self) -> bool:
+        """Whether anybody may be moved so that others fit: KAI's unit tests of other actions do not do that."""
+        return self.id.startswith(("consolidation/", "integration_tests/"))

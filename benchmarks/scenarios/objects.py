@@ -5,21 +5,24 @@ For the player.  Jobs are KAI's PodGroups, read by our adapter of that dialect, 
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from scheduler.model import Gang, Node, Pod, pod_from_api
 from scheduler.model.dialects import kai
+from scheduler.model.queue import Queue, Quota
 from scheduler.model.topology import Level, Topology
-from tests.builders import EPOCH, a_node, a_pod
+from scheduler.state.cluster import RESTARTABLE
+from tests.builders import EPOCH, GPU, a_node, a_pod
 
-from .form import ENDED, NODELESS, Job, Scenario, Task
+from .form import ENDED, NODELESS, UNLIMITED, Job, Scenario, Task
 
 if TYPE_CHECKING:
     from tests.builders import PodBuilder
 
-MINUTE = 60.0
+MINUTE, HOUR = 60.0, 3600.0
 QUEUE_LABEL = "kai.scheduler/queue"
 
 
@@ -40,6 +43,31 @@ def topologies_of(scenario: Scenario) -> list[Topology]:
         Topology(name=name, dialect="kai", uid=f"uid-{name}", levels=tuple(Level(label, label) for label in labels))
         for name, labels in scenario.topologies.items()
     ]
+
+
+def queues_of(scenario: Scenario) -> list[Queue]:
+    """Return the queues and departments as KAI's, which name GPUs alone; one without a weight has its quota as weight.
+
+    Queues without a department of their own are below one common parent, as in KAI's tests.
+    """
+    found = []
+    for department in scenario.departments:
+        deserved = department.deserved_gpus
+        found.append(_queue(department.name, "", 100, deserved, department.max_gpus, max(deserved, 1)))
+    known = {department.name for department in scenario.departments}
+    for queue in scenario.queues:
+        parent = queue.parent if queue.parent in known else ""
+        found.append(_queue(queue.name, parent, queue.priority, queue.deserved_gpus, queue.max_gpus, queue.weight))
+    return found
+
+
+def _queue(name: str, parent: str, priority: int, deserved: float, most: float, weight: float) -> Queue:
+    quota = Quota(
+        None if deserved == UNLIMITED else int(deserved), None if most == UNLIMITED else int(most), Fraction(weight)
+    )
+    return Queue(
+        name=name, dialect="kai", parent=parent, priority=priority, quotas={GPU: quota}, weight=Fraction(weight)
+    )
 
 
 def jobs_by_age(scenario: Scenario) -> list[tuple[Job, float]]:
@@ -88,6 +116,8 @@ def _pending(job: Job, index: int, created: float, attempt: int = 0) -> PodBuild
     name = job.task_name(index)
     pod = a_pod(name).uid(f"uid-{name}.{attempt}").created(created - EPOCH).priority(job.priority)
     pod.annotation(kai.GROUP_ANNOTATION, job.name).label(QUEUE_LABEL, job.queue)
+    if job.is_preemptible:
+        pod.annotation(RESTARTABLE, "true")
     pod.cpu(f"{job.cpu_per_task}m").memory(job.mem_per_task)
     return pod.gpus(job.gpus_per_task) if job.gpus_per_task else pod
 
@@ -98,8 +128,10 @@ def _placed(pod: PodBuilder, task: Task, created: float) -> Pod:
         pod.gate("kai.scheduler/scenario")
     if task.state not in NODELESS:
         pod.on(task.node, started=created - EPOCH)
-    if task.state in ("Releasing", "StuckInReleasing"):
+    if task.state == "Releasing":
         pod.terminating(created - EPOCH)
+    if task.state == "StuckInReleasing":
+        pod.terminating(created - EPOCH - HOUR)
     if task.state in ("Binding", "Bound"):
         pod.phase("Pending")
     if task.state in ENDED:

@@ -7,18 +7,18 @@ and bound ones run.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from scheduler.config import SchedulerConfiguration, default
+from scheduler.config import SchedulerConfiguration
 from scheduler.engine import inputs as i
 from scheduler.framework.effects import BindPod, EvictPod, NominatePod
 from tests.engine.world import World
 
 from .comparing import Standing, differences, exceeded
 from .form import ENDED
-from .objects import MINUTE, gang_of, jobs_by_age, new_pod, nodes_of, pods_of, topologies_of
+from .objects import MINUTE, gang_of, jobs_by_age, new_pod, nodes_of, pods_of, queues_of, topologies_of
 
 if TYPE_CHECKING:
     from scheduler.model import Pod
@@ -63,12 +63,12 @@ class Play:
     def __init__(self, scenario: Scenario) -> None:
         """Let everything arrive, job by job in the order of their age; nothing is decided yet."""
         self._scenario = scenario
-        self._world = World(configuration=default() if scenario.may_evict else _without_eviction())
+        self._world = World(configuration=_configuration(scenario))
         self._world.grace = None
         self._tracks: dict[str, TaskTrack] = {}
         self._world.add(*nodes_of(scenario))
-        for topology in topologies_of(scenario):
-            self._world.engine.handle(i.ObjectChanged(topology))
+        for thing in (*topologies_of(scenario), *queues_of(scenario)):
+            self._world.engine.handle(i.ObjectChanged(thing))
         for job, created in jobs_by_age(scenario):
             self._world.now = created
             self._world.add(gang_of(job, created))
@@ -102,6 +102,7 @@ class Play:
     def calls(self) -> dict[str, int]:
         """Return how many pods were bound, evicted and given a node that is not free yet, so far."""
         nominated = {(e.pod.uid, e.node_name) for e in self._world.of(NominatePod) if e.node_name}
+        nominated |= {(e.pod.uid, e.moves_to) for e in self._world.of(EvictPod) if e.moves_to}
         return {
             "binds": len(self._world.of(BindPod)),
             "evictions": len(self._world.of(EvictPod)),
@@ -113,7 +114,8 @@ class Play:
         if track.state in _FINAL:
             return Standing(track.state, pod.node_name)
         if pod.is_terminating:
-            return Standing("Releasing", pod.node_name)
+            target = next((e.moves_to for e in reversed(self._world.of(EvictPod)) if e.pod.uid == pod.uid), "")
+            return Standing("Pipelined", target) if target else Standing("Releasing", pod.node_name)
         if pod.node_name:
             return Standing("Binding" if pod.phase == "Pending" else "Running", pod.node_name)
         if pod.nominated_node_name:
@@ -155,7 +157,9 @@ def _found(scenario: Scenario, played: Play) -> list[str]:
     return [*differences(scenario, played.standings()), *exceeded(scenario, played.calls())]
 
 
-def _without_eviction() -> SchedulerConfiguration:
-    """Return the default profile without PostFilter plugins."""
-    profile = {"plugins": {"postFilter": {"disabled": [{"name": "*"}]}}}
+def _configuration(scenario: Scenario) -> SchedulerConfiguration:
+    """Return the default profile with the actions that KAI's test runs."""
+    profile: dict[str, Any] = {"plugins": {"postFilter": {"disabled": [{"name": "DefaultPreemption"}]}}}
+    args = {"evict": scenario.may_evict, "consolidate": scenario.may_move}
+    profile["pluginConfig"] = [{"name": "GangPreemption", "args": args}]
     return SchedulerConfiguration.model_validate({"profiles": [profile]})

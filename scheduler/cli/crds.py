@@ -13,6 +13,7 @@ import yaml
 
 from scheduler.model.node_topology_crd import NodeTopology
 from scheduler.model.podgroup import GROUP, VERSION, PodGroup
+from scheduler.model.queue_crd import Queue
 from scheduler.model.topology_crd import Topology
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ POD_GROUP_COLUMNS = (
     Column("Reason", f"{_SCHEDULED}.reason", priority=1),
     Column("Message", f"{_SCHEDULED}.message", priority=1),
 )
+_GPUS = '.status.resources[?(@.name=="nvidia.com/gpu")]'
 _USABLE = '.status.conditions[?(@.type=="Usable")]'
 TOPOLOGY_COLUMNS = (
     #: A column shows one value, so not all levels.
@@ -72,6 +74,18 @@ NODE_TOPOLOGY_COLUMNS = (
     Column("Ready", f"{_READY}.status"),
     Column("Age", ".metadata.creationTimestamp", "date"),
     Column("Message", f"{_READY}.message", priority=1),
+)
+
+QUEUE_COLUMNS = (
+    Column("Parent", ".spec.parent"),
+    Column("GPUs", f"{_GPUS}.allocated", description="GPUs that its pods on nodes ask for"),
+    Column("Guaranteed", f"{_GPUS}.guaranteed", description="GPUs that it is guaranteed"),
+    Column("Share", ".status.share", description="The largest part of any resource of the cluster that it uses"),
+    Column("Pending", ".status.pendingWorkloads", "integer", description="Pods and gangs that wait"),
+    Column("Usable", f"{_USABLE}.status"),
+    Column("Age", ".metadata.creationTimestamp", "date"),
+    Column("Ordering", ".spec.ordering", priority=1),
+    Column("Message", f"{_USABLE}.message", priority=1),
 )
 
 
@@ -116,6 +130,19 @@ def node_topology_yaml() -> str:
     return definition_yaml(NodeTopology, names, NODE_TOPOLOGY_COLUMNS, source, scope="Cluster")
 
 
+def queue_yaml() -> str:
+    """Return the definition of our Queue as YAML."""
+    names = {
+        "kind": "Queue",
+        "listKind": "QueueList",
+        "plural": "queues",
+        "singular": "queue",
+        "shortNames": ["aiq"],
+        "categories": ["ai-scheduler"],
+    }
+    return definition_yaml(Queue, names, QUEUE_COLUMNS, "scheduler/model/queue_crd.py", scope="Cluster")
+
+
 def definition_yaml(
     model: type[BaseModel], names: dict[str, Any], columns: tuple[Column, ...], source: str, scope: str = "Namespaced"
 ) -> str:
@@ -156,6 +183,8 @@ def _structural(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str
         (option,) = [option for option in options if option.get("type") != "null"]
         return _structural({**option, **{key: value for key, value in schema.items() if key != "anyOf"}}, definitions)
     result: dict[str, Any] = {}
+    if schema.get("x-kubernetes-int-or-string"):
+        schema = {key: value for key, value in schema.items() if key != "type"}
     for key, value in schema.items():
         if key == "properties":
             result[key] = {name: _structural(part, definitions) for name, part in value.items()}
@@ -163,6 +192,8 @@ def _structural(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str
             result[key] = _structural(value, definitions)
         elif key == "description":
             result[key] = " ".join(value.split())
+        elif key == "additionalProperties" and isinstance(value, dict):
+            result[key] = _structural(value, definitions)
         elif key not in _DROPPED:
             result[key] = deepcopy(value)  # a part that is used twice would become an alias
     return {key: result[key] for key in [*_FIRST, *sorted(result.keys() - set(_FIRST))] if key in result}

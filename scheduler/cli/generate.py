@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .crds import node_topology_yaml, pod_group_yaml, topology_yaml
+from .crds import node_topology_yaml, pod_group_yaml, queue_yaml, topology_yaml
 from .pages.commands import commands_page
 from .pages.configuration import configuration_page
 from .pages.metrics import metrics_page
@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 GENERATED: Mapping[str, Callable[[], str]] = {
     "crds/nodetopologies.scheduling.ai-scheduler.io.yaml": node_topology_yaml,
     "crds/podgroups.scheduling.ai-scheduler.io.yaml": pod_group_yaml,
+    "crds/queues.scheduling.ai-scheduler.io.yaml": queue_yaml,
     "crds/topologies.scheduling.ai-scheduler.io.yaml": topology_yaml,
     "docs/cli.md": commands_page,
     "docs/configuration.md": configuration_page,

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from scheduler.framework.workload import Workload
     from scheduler.model import Budget, Gang, GangKey, Pod, TopologyConstraint
     from scheduler.model.needs import Needs
+    from scheduler.queues.queues import Queues
+    from scheduler.queues.reclaim import Reclaim
     from scheduler.state.cluster import ClusterState
     from scheduler.state.snapshot import Bools, Ints, Nodes, Snapshot
     from scheduler.topology.fabric import Fabric
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 
 #: Shapes that are kept from cycle to cycle; a shape of a cluster of 5,000 nodes takes about 0.3 MB.
 _MOST_CANDIDATES = 64
+#: A pod that is still there so long after its grace period has ended is not counted on to go.
+OVERDUE_SECONDS = 120.0
 
 
 class Access:
@@ -51,9 +55,11 @@ class Access:
         runtimes: dict[str, Runtime],
         ties: Ties,
         gates: Mapping[str, bool] = MappingProxyType({}),
+        queues: Queues | None = None,
     ) -> None:
         """Take the parts that answer; `runtimes` is filled after the plugins are made."""
         self.gates = gates
+        self.queues = queues
         self.cluster = cluster
         self.fabrics = Fabrics(cluster.objects)
         self.snapshot: Snapshot = cluster.snapshot()
@@ -105,8 +111,10 @@ class Access:
         return pod.scheduler_name in self._runtimes
 
     def is_stuck(self, uid: str) -> bool:
-        """Tell whether a pod was evicted and did not go in time."""
-        return uid in self.stuck
+        """Tell whether a pod was to go, for anybody's sake, and did not in time."""
+        pod = self.cluster.pods.get(uid)
+        is_overdue = pod is not None and pod.deletes_at is not None and self._clock() - pod.deletes_at > OVERDUE_SECONDS
+        return is_overdue or uid in self.stuck
 
     def passes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Bools:
         """Tell which nodes pass every Filter, with nominated pods counted, as the snapshot is now."""
@@ -142,6 +150,10 @@ class Access:
             if status is not None:
                 return status
         return runtime.filter(state, pod, nodes).status_at(0)
+
+    def rules(self, workload: Workload) -> Reclaim | None:
+        """Return whom a workload may have evicted where there are queues; None without."""
+        return self.queues.rules(workload) if self.queues is not None else None
 
     def trial(self, workload: Workload, pods: Sequence[Pod]) -> Trial:
         """Return a what-if for pods of a workload on the snapshot as it is now."""

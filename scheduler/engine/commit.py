@@ -116,7 +116,7 @@ class Commit:
             core.preempting.end(live.key)
             named = [uid for uid, pod in live.pods.items() if pod.preemption_policy != "Never"]
             core.preempting.clear([uid for uid in named if core.cluster.nominations.get(uid)])
-        core.set_aside(live, status, outcome.blame, now, lack=outcome.lack)
+        core.set_aside(live, status, outcome.blame, now, lack=outcome.lack, retry_at=outcome.retry_at)
         if outcome.room is not None and not core.preempting.victims_left(live.key):
             core.queue.retry(live.key, now)
         if status.code is Code.ERROR:
@@ -301,7 +301,7 @@ class Commit:
             core.workloads.drop(uid)
         core.stale.pop(live.key, None)
         if not live.pods:
-            core.queue.remove(live.key)
+            core.forget(live.key)
             core.reporter.moved(live.key)
         elif core.update(live, now) is not None or not live.pods.keys() <= attempted.pods.keys():
             core.queue.retry(live.key, now)

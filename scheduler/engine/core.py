@@ -5,17 +5,20 @@ For intake (what happens outside) and commit (what was decided).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from scheduler.framework.change import Change
 from scheduler.framework.registry import Registry
 from scheduler.framework.runtime import PluginError, Runtime
 from scheduler.framework.status import ClusterEvent, Code
 from scheduler.plugins import BASE_ARGS, BASES, BUILT_IN
+from scheduler.queues.admission import FIRM, LIMIT
+from scheduler.queues.queues import Queues
 from scheduler.state.cluster import ClusterState
 
 from .access import Access, Ties
 from .flights import Flights
+from .moves import Moves
 from .preempting import Preempting
 from .queue import Entry, WorkQueue
 from .reporter import Reporter, pod_ref
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from scheduler.framework.status import Reason, Status
     from scheduler.framework.workload import Workload
     from scheduler.model import GangKey, Node, Pod
+    from scheduler.queues.order import Group
 
     from .lack import Lack
 
@@ -62,8 +66,12 @@ class Core:
         self.flights = Flights(self.cluster, configuration.permit_max_seconds, self.plugin_failed)
         self.ties = Ties(configuration.tie_break, seed)
         self.runtimes: dict[str, Runtime] = {}
-        self.access = Access(self.cluster, self.flights, clock, self.runtimes, self.ties, configuration.feature_gates)
-        self.preempting = Preempting(self.cluster, self.reporter, self.emit, self.access.stuck)
+        self.queues = Queues(self.cluster, self.runtimes.keys(), clock)
+        self.access = Access(
+            self.cluster, self.flights, clock, self.runtimes, self.ties, configuration.feature_gates, self.queues
+        )
+        self.moves = Moves(self.cluster, self.emit)
+        self.preempting = Preempting(self.cluster, self.reporter, self.emit, self.access.stuck, self.moves)
         #: Changes since the queue was last woken.
         self.changes: dict[Change, None] = {}
         #: Workloads that changed since they were last looked at, by key.
@@ -94,6 +102,9 @@ class Core:
 
     def settle(self, now: float) -> None:
         """Look once at every workload that changed, however often it did, and let the queue see what happened."""
+        if self.queues.settle():
+            self.changed(ClusterEvent.QUEUE_CHANGED)
+            self.stale.update(dict.fromkeys(workload.key for workload in self.workloads.all()))
         for name in self.cluster.released:
             self.changed(ClusterEvent.POD_REMOVED, name)
         self.cluster.released.clear()
@@ -113,6 +124,8 @@ class Core:
 
     def could_cure(self, entry: Entry, change: Change) -> bool:
         """Ask the plugins that refused a workload whether a change could cure it."""
+        if is_for_quota(entry.refusal) and change.event != ClusterEvent.QUEUE_CHANGED:
+            return self.queues.has_quota(entry.workload)
         runtime, blame = self.runtime_of(entry.workload), entry.blame
         if entry.lack is not None and change.event == ClusterEvent.POD_REMOVED and change.node_name:
             if entry.lack.is_cured(self.cluster, change.node_name):
@@ -167,7 +180,7 @@ class Core:
 
     def set_aside(
         self, workload: Workload, status: Status, blame: tuple[tuple[str, Reason], ...], now: float, *,
-        lack: Lack | None = None, rests: bool = False,
+        lack: Lack | None = None, rests: bool = False, retry_at: float | None = None,
     ) -> None:  # fmt: skip
         """Put a workload aside until something could cure its refusal, and tell why; after an accident, for its backoff."""
         if not workload.pods:
@@ -177,9 +190,23 @@ class Core:
         if status.code is Code.ERROR:
             self.queue.fail(workload.key, status, now, rests=True)
         else:
-            self.queue.refuse(workload.key, status, blame, now, self.could_cure, lack=lack, rests=rests)
+            self.queue.refuse(
+                workload.key, status, blame, now, self.could_cure, lack=lack, rests=rests, retry_at=retry_at
+            )
         if workload.gang is not None:
             self.reporter.gang_changed(workload.gang.key, now)
+
+    def forget(self, key: str) -> None:
+        """Take a workload out of the queue, as none of it waits any more."""
+        self.queue.remove(key)
+        self.queues.left(key)
+
+    def choose(self, entries: list[Entry]) -> Entry:
+        """Return whose turn it is among the first entries of several groups."""
+        if not self.queues.is_on:
+            return entries[0]
+        group = self.queues.next_of([(cast("Group", entry.group), entry.workload) for entry in entries])
+        return next(entry for entry in entries if entry.group == group)
 
     def update(self, workload: Workload, now: float) -> Status | None:
         """Bring the queue in line with what the engine itself made of a workload; return what gates it."""
@@ -193,8 +220,10 @@ class Core:
             return ()
 
     def _put(self, workload: Workload, now: float, *, is_own: bool = False) -> Status | None:
-        gate = self.workloads.refresh(workload)
-        self.queue.put(workload, self.sort_key(workload), gate, self.workloads.look(workload), now, is_own=is_own)
+        gate = self.workloads.refresh(workload) or self.queues.gate(workload)
+        group, sort_key = self.queues.waits(workload, self.sort_key(workload))
+        look = self.workloads.look(workload)
+        self.queue.put(workload, sort_key, gate, look, now, is_own=is_own, group=group)
         if gate is not None:
             self.reporter.waits(workload.key, gate, now)
         else:
@@ -208,7 +237,7 @@ class Core:
         if workload.pods:
             self.stale[workload.key] = None
             return
-        self.queue.remove(workload.key)
+        self.forget(workload.key)
         self.reporter.forget_workload(workload.key)
         self.preempting.end(workload.key)
 
@@ -217,3 +246,8 @@ class Core:
         self.reporter.event(
             pod_ref(pod), "Warning", "PluginFailed", "Scheduling", error.status.message, pod.scheduler_name
         )
+
+
+def is_for_quota(status: Status | None) -> bool:
+    """Tell whether a workload was refused because its queue has no quota left for it."""
+    return status is not None and any(reason.code in (LIMIT, FIRM) for reason in status.reasons)

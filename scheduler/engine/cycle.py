@@ -10,7 +10,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -65,16 +65,30 @@ class Outcome:
     #: The candidate of the first pod that found no node, or of the first pod.
     shown: Candidate | None = None
     evaluations: int = 0
+    #: When it is worth another attempt though nothing happens, seconds since the epoch; None if nobody says.
+    retry_at: float | None = None
+
+
+class Quota(NamedTuple):
+    """What queues say of an attempt."""
+
+    #: There are queues: single pods make room by the same rules as gangs.
+    is_on: bool = False
+    #: Why the workload may not be placed now.
+    refusal: Status | None = None
 
 
 class Cycle:
     """One attempt of one workload on one snapshot."""
 
     def __init__(
-        self, runtime: Runtime, snapshot: Snapshot, workload: Workload, placer: Placer, victims_left: int = 0
-    ) -> None:
+        self, runtime: Runtime, snapshot: Snapshot, workload: Workload, placer: Placer, victims_left: int = 0,
+        quota: Quota | None = None,
+    ) -> None:  # fmt: skip
         """Take everything that the attempt depends on; `victims_left` of an earlier plan are still there."""
         self._victims_left = victims_left
+        self._quota = quota or Quota()
+        self._retry_at: float | None = None
         self._runtime = runtime
         self._snapshot = snapshot
         self._workload = workload
@@ -91,6 +105,7 @@ class Cycle:
             self._placer.clear()
             outcome = Outcome(status=error.status)
         outcome.evaluations = self._placer.evaluations
+        outcome.retry_at = self._retry_at
         return outcome
 
     def _attempt(self) -> Steps:
@@ -98,6 +113,11 @@ class Cycle:
             text = f"{self._workload.key.rpartition(':')[2]}: {self._placer.problem}"
             return Outcome(Status.unresolvable(Reason("UnknownLevel", text, _LEVEL_CURES, Kind.NOT_NOW)))
         yield from self._placer.evaluate()
+        if self._quota.refusal is not None:
+            return (yield from self._beyond_quota(self._quota.refusal))
+        return (yield from self._place())
+
+    def _place(self) -> Steps:
         early = self._early()
         refusal = early or self._bounds()
         if refusal is None:
@@ -122,6 +142,19 @@ class Cycle:
         if message:
             head = _with_text(status.reasons[0], f"{status.reasons[0].text} {message}")
             outcome.status = Status(status.code, (head, *status.reasons[1:]), status.plugin)
+        return outcome
+
+    def _beyond_quota(self, refusal: Status) -> Steps:
+        """Refuse a workload that its queue has no quota for, unless others of the queue may make room for it."""
+        shown = self._missing()
+        outcome = Outcome(status=refusal, shown=shown)
+        if refusal.code is Code.UNSCHEDULABLE:
+            message = self._waiting_for_victims(shown)
+            if not message:
+                outcome.room, message, _ = yield from self._make_room(shown, None)
+            if message:
+                head = _with_text(refusal.reasons[0], f"{refusal.reasons[0].text}. {message}")
+                outcome.status = Status(refusal.code, (head, *refusal.reasons[1:]))
         return outcome
 
     def _waiting_for_victims(self, shown: Candidate) -> str:
@@ -253,7 +286,9 @@ class Cycle:
         self, shown: Candidate, early: Status | None
     ) -> Generator[int, None, tuple[PostFilterResult | None, str, int]]:
         """Ask the PostFilter plugins in turn; return the first plan or none, what they say, and how much they could reach."""
-        is_gang = self._workload.gang is not None
+        is_gang = self._workload.gang is not None or (
+            self._quota.is_on and bool(self._runtime.plugins("pod_group_post_filter"))
+        )
         failure = Failure(self._snapshot.nodes, early=early)
         if not is_gang:
             failure.statuses, failure.resolvable = shown.statuses(), shown.resolvable()
@@ -272,12 +307,19 @@ class Cycle:
                 continue
             if not isinstance(answer, Status) or answer.code is Code.ERROR:
                 raise PluginError(plugin.NAME, "PostFilter", getattr(answer, "message", f"no status: {answer!r}"))
-            reachable = max([reachable, *(int(dict(r.numbers).get("reachable", 0)) for r in answer.reasons)])
+            reachable = max(reachable, self._numbers_of(answer))
             if answer.message:
                 said.append(answer.message)
             if answer.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                 break
         return None, ", ".join(said), reachable
+
+    def _numbers_of(self, answer: Status) -> int:
+        """Return how many pods evictions could make room for, and keep when it is worth another attempt."""
+        numbers = {name: number for reason in answer.reasons for name, number in reason.numbers}
+        if "retry_at" in numbers:
+            self._retry_at = float(numbers["retry_at"])
+        return int(numbers.get("reachable", 0))
 
     def _drive(
         self, name: str, steps: Generator[int, None, PostFilterResult | Status | None]

@@ -21,7 +21,7 @@ from scheduler.state.groups import is_loose
 
 from .commit import OUTDATED, Commit, flight_key
 from .core import Core
-from .cycle import Cycle, Outcome
+from .cycle import Cycle, Outcome, Quota
 from .gangs import condition_of, counts_of, phase_of
 from .health import REASON as BELOW_MINIMUM
 from .health import Health
@@ -117,7 +117,7 @@ class Engine:
             return self._clock()
         times = (
             core.queue.next_time(), core.flights.next_deadline(), core.preempting.next_deadline(), core.reporter.next_time(),
-            core.topologies.next_time(),
+            core.topologies.next_time(), core.moves.next_deadline(),
             min(core.partial.values(), default=None), self._health.next_deadline(),
             min((until for nodes in core.access.shunned.values() for until in nodes.values()), default=None),
         )  # fmt: skip
@@ -136,7 +136,7 @@ class Engine:
     def _begin(self, now: float) -> bool:
         """Take the next workload; False if there is none."""
         core = self._core
-        while (entry := core.queue.pop(now, core.could_cure)) is not None:
+        while (entry := core.queue.pop(now, core.could_cure, core.choose)) is not None:
             live = entry.workload
             self._cycle_number += 1
             core.ties.cycle = self._cycle_number
@@ -144,7 +144,8 @@ class Engine:
                 core.queue.conclude(entry)
                 core.set_aside(live, accident, (), now)
                 continue
-            pods = core.workloads.ready_pods(live)
+            admission = core.queues.admit(live, core.workloads.ready_pods(live))
+            pods = list(admission.pods)
             attempted = replace(live, pods={pod.uid: pod for pod in pods})
             core.access.snapshot = core.cluster.snapshot()
             core.preempting.adopt(attempted, now)
@@ -155,7 +156,8 @@ class Engine:
                 core.set_aside(live, error.status, (), now)
                 continue
             left = core.preempting.victims_left(live.key)
-            cycle = Cycle(core.runtime_of(attempted), core.access.snapshot, attempted, placer, left)
+            quota = Quota(core.queues.is_on, admission.status)
+            cycle = Cycle(core.runtime_of(attempted), core.access.snapshot, attempted, placer, left, quota)
             self._attempt = Attempt(entry, attempted, placer, cycle.run())
             return True
         return False
@@ -207,6 +209,7 @@ class Engine:
         core = self._core
         for flight, status in core.flights.late(now):
             self._commit.abandon(flight, status)
+        core.moves.expire(now)
         for key in core.preempting.late(now):
             core.queue.retry(key, now)
         for flight in self._rollback.expire(now):

@@ -14,6 +14,7 @@ from scheduler.model import Namespace
 from scheduler.model.hypernode import HyperNode
 from scheduler.model.node_resource_topology import NodeResourceTopology
 from scheduler.model.node_topology import NodeTopology
+from scheduler.model.queue import Queue, QueueUse
 from scheduler.model.storage import (
     Claim,
     CSIDriver,
@@ -149,6 +150,7 @@ class Intake:
         core = self._core
         if former is None:
             core.changed(ClusterEvent.POD_CREATED, pod_uid=pod.uid)
+            core.moves.arrived(pod)
         workload = core.workloads.of(pod.uid)
         if workload is not None and former is not None and is_same_for_scheduling(former, pod):
             workload.pods[pod.uid] = pod
@@ -249,6 +251,7 @@ class Intake:
             self._health.found(gang)
         elif _with_status(former, gang) == gang:
             return  # its status, which we write
+        core.queues.gang_changed(root)
         core.workloads.news(workload_key_of(root))
         core.changed(ClusterEvent.GANG_CHANGED)
         self._members_changed(root, core.clock())
@@ -315,6 +318,8 @@ class Intake:
         """Note what that may cure, and let those that wait for an object before their binding look again."""
         if kind is Topology:
             self._core.topologies.changed(self._core.clock())
+        if kind in (Namespace, Queue, QueueUse):
+            self._core.queues.changed(kind)
         event = _EVENTS.get(kind)
         if kind is NodeResourceTopology or kind is NodeTopology:
             self._core.cluster.look_again(key[1])

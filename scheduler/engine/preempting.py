@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from scheduler.framework.workload import Workload
     from scheduler.state.cluster import ClusterState
 
+    from .moves import Moves
     from .reporter import Reporter
 
 #: How long a single pod waits for its victims beyond the longest of their grace periods, in seconds.
@@ -44,13 +45,14 @@ class Preempting:
     """Plans under way, by workload and by victim."""
 
     def __init__(
-        self, cluster: ClusterState, reporter: Reporter, emit: Callable[[Effect], None], stuck: set[str]
+        self, cluster: ClusterState, reporter: Reporter, emit: Callable[[Effect], None], stuck: set[str], moves: Moves
     ) -> None:
         """Take where nominations are kept and where effects go; `stuck` collects victims that did not go in time."""
         self._cluster = cluster
         self._reporter = reporter
         self._emit = emit
         self._stuck = stuck
+        self._moves = moves
         self._plans: dict[str, Plan] = {}
 
     def begin(
@@ -79,7 +81,10 @@ class Preempting:
                 continue
             message = f"Preempted by {who} on node {victim.node_name}"
             self._cluster.evicted.add(pod.uid)
-            self._emit(EvictPod(pod_key(pod), PREEMPTED, message, pod.grace_period_seconds))
+            if victim.moves_to:
+                message += f"; room is kept on node {victim.moves_to} for its replacement"
+                self._moves.begin(pod, victim.moves_to, now)
+            self._emit(EvictPod(pod_key(pod), PREEMPTED, message, pod.grace_period_seconds, victim.moves_to))
             self._reporter.event(pod_ref(pod), "Normal", "Preempted", "Preempting", message, controller)
         return released
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from scheduler.framework.status import ClusterEvent, Code
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator
+    from collections.abc import Iterator
 
     from scheduler.framework.change import Change
     from scheduler.framework.status import Reason, Status
@@ -49,6 +50,8 @@ class Entry:
 
     workload: Workload
     sort_key: tuple[Any, ...]
+    #: Workloads of one group are in the order of their sort keys; whose turn it is among groups is for `pop` to be told.
+    group: Hashable = ()
     state: QueueState = QueueState.GATED
     #: What keeps it from being tried; None if nothing does.
     gate: Status | None = None
@@ -89,6 +92,10 @@ class Entry:
         return ClusterEvent.TIME | _cures(self.refusal)
 
 
+#: Says whose turn it is among the first entries of several groups.
+Choose = Callable[[list[Entry]], Entry]
+
+
 class WorkQueue:
     """Workloads by state. All times are seconds of the engine's clock."""
 
@@ -98,10 +105,10 @@ class WorkQueue:
         self._max_backoff = max_backoff
         self._flush_after = flush_after
         self._entries: dict[str, Entry] = {}
-        self._active: list[tuple[tuple[Any, ...], str, int]] = []
-        self._timed: list[tuple[float, tuple[Any, ...], str, int]] = []
+        self._active: dict[Hashable, list[tuple[tuple[Any, ...], str, int]]] = {}
+        self._timed: list[tuple[float, Hashable, tuple[Any, ...], str, int]] = []
         #: What rests, but not because of an accident: by the second in which the rest ends, then in the queue's order.
-        self._resting: list[tuple[float, tuple[Any, ...], str, int]] = []
+        self._resting: list[tuple[float, Hashable, tuple[Any, ...], str, int]] = []
         #: Bit of a ClusterEvent to the workloads that it may concern.
         self._listening: dict[int, dict[str, None]] = {int(event): {} for event in ClusterEvent}
         #: The one workload that is being tried.
@@ -122,7 +129,7 @@ class WorkQueue:
 
     def put(
         self, workload: Workload, sort_key: tuple[Any, ...], gate: Status | None, look: Hashable, now: float,
-        *, is_own: bool = False,
+        *, is_own: bool = False, group: Hashable = (),
     ) -> Entry:  # fmt: skip
         """Add a workload, or bring it up to date; one that looks different is worth another attempt.
 
@@ -130,12 +137,14 @@ class WorkQueue:
         """
         entry = self._entries.get(workload.key)
         if entry is None:
-            entry = self._entries[workload.key] = Entry(workload, sort_key, look=look, gate=gate)
+            entry = self._entries[workload.key] = Entry(workload, sort_key, group, look=look, gate=gate)
             self._move(entry, QueueState.ACTIVE, now)
             return entry
         is_news = entry.look != look and not is_own
-        is_moved = entry.gate != gate or (entry.state is QueueState.ACTIVE and entry.sort_key != sort_key)
+        is_elsewhere = entry.sort_key != sort_key or entry.group != group
+        is_moved = entry.gate != gate or (entry.state is QueueState.ACTIVE and is_elsewhere)
         entry.workload, entry.sort_key, entry.gate, entry.look = workload, sort_key, gate, look
+        entry.group = group
         if is_news:
             entry.cured_by = {}
         if entry.state is QueueState.IN_FLIGHT:
@@ -153,17 +162,20 @@ class WorkQueue:
             if self._tried is entry:
                 self._tried = None
 
-    def pop(self, now: float, could_cure: Callable[[Entry, Change], bool]) -> Entry | None:
+    def pop(
+        self, now: float, could_cure: Callable[[Entry, Change], bool], choose: Choose | None = None
+    ) -> Entry | None:
         """Return the next workload to try, which is in flight from then on; if none is active, one that rests.
 
-        One that was woken goes back if what woke it has passed: others were served first.
+        One that was woken goes back if what woke it has passed: others were served first.  `choose` says whose turn it is
+        where there are several groups.
         """
         self._mature(now)
-        while self._active or self._wake_one(now):
-            _, key, version = heapq.heappop(self._active)
-            entry = self._entries.get(key)
-            if entry is None or entry.version != version:
+        while (heads := self._heads()) or self._wake_one(now):
+            if not heads:
                 continue
+            entry = heads[0] if len(heads) == 1 or choose is None else choose(heads)
+            heapq.heappop(self._active[entry.group])
             cured_by, entry.cured_by = entry.cured_by, {}
             if cured_by and not any(could_cure(entry, change) for change in cured_by):
                 self._move(entry, QueueState.UNSCHEDULABLE, now)
@@ -186,28 +198,24 @@ class WorkQueue:
     def has_active(self, now: float) -> bool:
         """Tell whether there is something for `pop`."""
         self._mature(now)
-        while self._active:
-            _, key, version = self._active[0]
-            entry = self._entries.get(key)
-            if entry is not None and entry.version == version:
-                return True
-            heapq.heappop(self._active)
-        return self._first_resting() is not None
+        return bool(self._heads()) or self._first_resting() is not None
 
     def refuse(
         self, key: str, status: Status, blame: tuple[tuple[str, Reason], ...], now: float,
         could_cure: Callable[[Entry, Change], bool], *, lack: Lack | None = None, rests: bool = False,
+        retry_at: float | None = None,
     ) -> None:  # fmt: skip
         """Put a workload that was tried in vain aside; changes that it missed may wake it at once.
 
-        `rests`: it came far, and held others up: it is not tried again before its backoff has ended.
+        `rests`: it came far, and held others up: it is not tried again before its backoff has ended.  `retry_at`: then it
+        is tried again, whatever happens.
         """
         entry = self._entries.get(key)
         if entry is None or self._is_being_tried(entry):
             return
         entry.refusal, entry.blame, entry.lack, entry.is_accident = status, blame, lack, False
         entry.workload.attempts += 1
-        entry.flush_at = now + self._flush_after
+        entry.flush_at = now + self._flush_after if retry_at is None else min(retry_at, now + self._flush_after)
         entry.rest_until = now + self.backoff(entry.workload.attempts) if rests else 0.0
         missed, entry.missed = entry.missed, {}
         is_stale, entry.is_stale = entry.is_stale, False
@@ -264,7 +272,7 @@ class WorkQueue:
     def next_time(self) -> float | None:
         """Return when the next backoff or flush ends."""
         while self._timed:
-            until, _, key, version = self._timed[0]
+            until, _, _, key, version = self._timed[0]
             entry = self._entries.get(key)
             if entry is not None and entry.version == version:
                 return until
@@ -283,13 +291,28 @@ class WorkQueue:
     def _mature(self, now: float) -> None:
         """Make those active whose backoff or patience has ended."""
         while (until := self.next_time()) is not None and until <= now:
-            _, _, key, _ = heapq.heappop(self._timed)
+            _, _, _, key, _ = heapq.heappop(self._timed)
             self._move(self._entries[key], QueueState.ACTIVE, now)
+
+    def _heads(self) -> list[Entry]:
+        """Return the first active entry of each group; what is out of date is dropped on the way."""
+        found: list[Entry] = []
+        for group, heap in list(self._active.items()):
+            while heap:
+                _, key, version = heap[0]
+                entry = self._entries.get(key)
+                if entry is not None and entry.version == version:
+                    found.append(entry)
+                    break
+                heapq.heappop(heap)
+            else:
+                del self._active[group]
+        return found
 
     def _first_resting(self) -> Entry | None:
         """Return what is tried first of all that rests, accidents aside."""
         while self._resting:
-            _, _, key, version = self._resting[0]
+            _, _, _, key, version = self._resting[0]
             entry = self._entries.get(key)
             if entry is not None and entry.version == version:
                 return entry
@@ -323,14 +346,14 @@ class WorkQueue:
         key = entry.workload.key
         match state:
             case QueueState.ACTIVE:
-                heapq.heappush(self._active, (entry.sort_key, key, entry.version))
+                heapq.heappush(self._active.setdefault(entry.group, []), (entry.sort_key, key, entry.version))
                 if entry.cured_by:
                     self._listen(entry, entry.cures)
             case QueueState.BACKOFF:
                 self._sleep(entry, entry.rest_until)
                 if not entry.is_accident:
                     second = math.floor(entry.rest_until)
-                    heapq.heappush(self._resting, (second, entry.sort_key, key, entry.version))
+                    heapq.heappush(self._resting, (second, entry.group, entry.sort_key, key, entry.version))
             case QueueState.UNSCHEDULABLE:
                 self._sleep(entry, entry.flush_at)
                 self._listen(entry, entry.cures)
@@ -339,7 +362,7 @@ class WorkQueue:
 
     def _sleep(self, entry: Entry, until: float) -> None:
         entry.until = until
-        heapq.heappush(self._timed, (until, entry.sort_key, entry.workload.key, entry.version))
+        heapq.heappush(self._timed, (until, entry.group, entry.sort_key, entry.workload.key, entry.version))
 
     def _listen(self, entry: Entry, events: ClusterEvent) -> None:
         entry.listens_to, key = int(events), entry.workload.key

@@ -26,7 +26,13 @@ GANG_STATUS_DELAY = 0.5
 #: Longer sentences are cut: conditions are bounded to 32 KiB, events to 1 KiB.
 _LONGEST_MESSAGE = 1000
 #: Waits that somebody has to do something about, or may wonder about, and the type of their events.
-_EVENT_TYPES = {"MissingPodGroup": "Warning", "InvalidPodGroup": "Warning", "WaitingForMembers": "Normal"}
+_EVENT_TYPES = {
+    "MissingPodGroup": "Warning",
+    "InvalidPodGroup": "Warning",
+    "WaitingForMembers": "Normal",
+    "UnknownQueue": "Warning",
+    "QueueNotAllowed": "Warning",
+}
 _API_VERSIONS = {"ai-scheduler": "scheduling.ai-scheduler.io/v1alpha1", "coscheduling": "scheduling.x-k8s.io/v1alpha1"}
 #: Dialects whose objects have a status that is ours to write.
 WRITTEN = ("ai-scheduler", "native", "native-composite")

@@ -33,6 +33,7 @@ from scheduler.model.node_resource_topology import GROUP as NUMA_GROUP
 from scheduler.model.node_resource_topology import ApiNodeResourceTopology, node_resource_topology_from_api
 from scheduler.model.node_topology import ApiNodeTopology, node_topology_from_api
 from scheduler.model.owner_api import ApiNamespace, ApiReplicaSet, ApiService
+from scheduler.model.queue_dialects import QUEUE_KINDS
 from scheduler.model.storage_api import (
     ApiClaim,
     ApiCSIDriver,
@@ -134,6 +135,7 @@ KINDS: dict[GroupKind, Kind] = {
     ("storage.k8s.io", "VolumeAttachment"): Kind(ApiVolumeAttachment, _view(volume_attachment_from_api)),
     **{(kind.group, "Topology"): Kind(ApiTopology, _topology(kind.dialect)) for kind in TOPOLOGY_KINDS},
     (PREFIX, "NodeTopology"): Kind(ApiNodeTopology, _view(node_topology_from_api)),
+    **{(kind.group, kind.kind): Kind(kind.api_type, _view(kind.read)) for kind in QUEUE_KINDS},
     (HYPERNODE_GROUP, "HyperNode"): Kind(ApiHyperNode, _view(hypernode_from_api)),
     (NUMA_GROUP, "NodeResourceTopology"): Kind(ApiNodeResourceTopology, _view(node_resource_topology_from_api)),
 }

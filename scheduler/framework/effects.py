@@ -93,6 +93,8 @@ class EvictPod(Effect):
     reason: str
     message: str
     grace_period_seconds: int = 30
+    #: The node where room is kept for whoever replaces it; empty if there is none.
+    moves_to: str = ""
 
 
 @dataclass(frozen=True, slots=True)

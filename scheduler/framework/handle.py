@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Generator, Iterable, Mapping, Sequence
 
     from scheduler.model import Budget, Pod, TopologyConstraint
     from scheduler.state.cluster import ClusterState
@@ -67,6 +67,34 @@ class Trial(Protocol):
         """Take everything back."""
 
 
+class Rules(Protocol):
+    """Whom one workload may have evicted where there are queues, and what was taken for it so far."""
+
+    #: When somebody becomes old enough to be evicted, in seconds since the epoch; None if nobody is too young.
+    retry_at: float | None
+
+    def may_evict(self, pod: Pod) -> bool:
+        """Tell whether a pod might be evicted at all."""
+
+    def may_follow(self, pod: Pod) -> bool:
+        """Tell whether the room of a pod that is going anyway may be counted on."""
+
+    def allows(self, pods: Sequence[Pod], surplus: Sequence[Pod] = ()) -> bool:
+        """Tell whether pods may go now, together, after what was taken; `surplus` are those of them that their gang can spare."""
+
+    def take(self, pods: Iterable[Pod]) -> None:
+        """Count pods as gone."""
+
+    def give_back(self, pods: Iterable[Pod]) -> None:
+        """Count pods as there again: the inverse."""
+
+    def is_enough(self) -> bool:
+        """Tell whether the workload is within its queue's quota once what was taken is gone."""
+
+    def rank(self, pods: Sequence[Pod]) -> int:
+        """Return whom to take from first: the lowest."""
+
+
 class Handle(Protocol):
     """The framework as plugins see it."""
 
@@ -120,6 +148,9 @@ class Handle(Protocol):
 
         Pods nominated there are counted first; if it passes so, it is looked at without them, too.
         """
+
+    def rules(self, workload: Workload) -> Rules | None:
+        """Return whom a workload may have evicted where there are queues; None without: then priority alone decides."""
 
     def trial(self, workload: Workload, pods: Sequence[Pod]) -> Trial:
         """Return a what-if for pods of a workload on the snapshot as it is now."""

@@ -97,6 +97,8 @@ class Victim:
     pod: Pod
     node_name: str
     violates_budget: bool = False
+    #: Where it can go on, in the same plan; empty if there is no place for it.
+    moves_to: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,8 @@ class ClusterEvent(IntFlag):
     RESOURCE_TOPOLOGY_CHANGED = auto()
     #: A NodeTopology tells something else of its node.
     NODE_TOPOLOGY_CHANGED = auto()
+    #: A queue changed, or who may use one.
+    QUEUE_CHANGED = auto()
     #: A workload stopped waiting at Permit.
     PERMIT_RESOLVED = auto()
     #: Time passed (flush).
@@ -74,6 +76,7 @@ class ClusterEvent(IntFlag):
         | TOPOLOGY_CHANGED
         | RESOURCE_TOPOLOGY_CHANGED
         | NODE_TOPOLOGY_CHANGED
+        | QUEUE_CHANGED
     )
 
 

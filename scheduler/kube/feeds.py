@@ -27,7 +27,7 @@ from scheduler.model import (
 from scheduler.model.api import ApiBudget, ApiNode, ApiPod, ApiPriorityClass
 from scheduler.model.foreign import ApiForeignPod, foreign_member
 
-from .group_feeds import group_feeds, numa_feed, topology_feeds
+from .group_feeds import group_feeds, numa_feed, queue_feeds, topology_feeds
 from .object_feeds import object_feeds
 from .reflector import HasMetadata, Reflector, Resource, Timing
 
@@ -126,6 +126,7 @@ def feeds(
         *group_feeds(make, put, discovery, dialects),
         *topology_feeds(make, put, discovery),
         numa_feed(make, put, discovery),
+        *queue_feeds(make, put, discovery),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Feeds of the objects that tell about gangs, in every dialect but our own, and of those that tell about the network.
+"""Feeds of the objects that tell about gangs, in every dialect but our own, about queues, and about the network.
 
 For `feeds`.  All are optional, and found by discovery.  Our own PodGroups come through Kopf (`operator.py`).
 """
@@ -27,6 +27,7 @@ from scheduler.model.node_topology import (
     NodeTopology,
     node_topology_from_api,
 )
+from scheduler.model.queue_dialects import QUEUE_KINDS, QueueKind
 from scheduler.model.topology import Topology
 from scheduler.model.topology_api import TOPOLOGY_KINDS, ApiTopology, TopologyKind, topology_from_api
 
@@ -103,6 +104,22 @@ def group_feeds(
             feed = GroupFeed(source, served, put)
             resource = Resource(f"{source.resource}.{source.group}", "", source.api_type, is_optional=True)
             yield make(resource, feed.changed, feed.removed, served)
+
+
+def queue_feeds(make: MakeServed, put: Put, discovery: Discovery) -> Iterator[Reflector[Any]]:
+    """Yield a reflector for each kind of object that tells of a queue, ours first."""
+    for kind in QUEUE_KINDS:
+        yield _queues(kind, make, put, discovery)
+
+
+def _queues(kind: QueueKind, make: MakeServed, put: Put, discovery: Discovery) -> Reflector[Any]:
+    served = discovery.want(Api(kind.group, kind.versions, kind.resource))
+    return make(
+        Resource(f"{kind.resource}.{kind.group}", "", kind.api_type, is_optional=True),
+        lambda api: put(ObjectChanged(kind.read(api))),
+        lambda key, _: put(ObjectRemoved(kind.view, kind.key(key.namespace, key.name))),
+        served,
+    )
 
 
 def topology_feeds(make: MakeServed, put: Put, discovery: Discovery) -> Iterator[Reflector[Any]]:

@@ -93,6 +93,10 @@ class Gang(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     grace_seconds: float = DEFAULT_GRACE_SECONDS
     #: Nobody may evict single members, not even those above the minimum: only the gang as a whole.
     is_one_unit: bool = False
+    #: Whether anybody may evict it at all, where its object says so; None where it does not.
+    is_preemptible: bool | None = None
+    #: The queue that its object names, in the words of its dialect; empty for none (labels may name one too).
+    queue: str = ""
 
     annotations: dict[str, str] = {}
     labels: dict[str, str] = {}

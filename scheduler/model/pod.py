@@ -48,6 +48,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     started: float | None = None
     #: A deletion was asked for; the pod uses its node until it is gone.
     is_terminating: bool = False
+    #: When its grace period ends, or ended, seconds since the epoch; None if it is not being deleted.
+    deletes_at: float | None = None
     grace_period_seconds: int = 30
 
     scheduler_name: str = ""
@@ -142,6 +144,7 @@ def pod_from_api(api: ApiPod, dialects: Sequence[Dialect] = DIALECTS) -> Pod:
         created=parse_time(meta.creation_timestamp) or 0.0,
         started=parse_time(status.start_time),
         is_terminating=meta.deletion_timestamp is not None,
+        deletes_at=parse_time(meta.deletion_timestamp),
         grace_period_seconds=30 if (grace := spec.termination_grace_period_seconds) is None else grace,
         scheduler_name=spec.scheduler_name,
         node_name=spec.node_name,

@@ -23,6 +23,7 @@ from scheduler.model.node_resource_topology import VERSION as NUMA_VERSION
 from scheduler.model.node_resource_topology import ApiNodeResourceTopology
 from scheduler.model.node_topology import ApiNodeTopology
 from scheduler.model.owner_api import ApiNamespace, ApiService
+from scheduler.model.queue_dialects import QUEUE_KINDS, ApiQueueObject
 from scheduler.model.storage_api import (
     ApiClaim,
     ApiCSIDriver,
@@ -71,7 +72,7 @@ GroupObject = ApiNativeGroup | ApiVolcanoGroup | ApiKaiGroup | ApiOwner
 WireObject = (
     ApiNode | ApiPod | ApiPodGroup | ApiPriorityClass | ApiBudget | ApiJob | ApiReplicas
     | ApiNamespace | ApiService | StoredObject | ApiTopology | ApiHyperNode | ApiNodeResourceTopology | ApiNodeTopology
-    | GroupObject
+    | ApiQueueObject | GroupObject
 )  # fmt: skip
 
 
@@ -115,6 +116,10 @@ KINDS = (
     Kind(PREFIX, "NodeTopology", "v1alpha1", ApiNodeTopology, is_namespaced=False),
     Kind(HYPERNODE_GROUP, "HyperNode", HYPERNODE_VERSION, ApiHyperNode, is_namespaced=False),
     Kind(NUMA_GROUP, "NodeResourceTopology", NUMA_VERSION, ApiNodeResourceTopology, is_namespaced=False),
+    *(
+        Kind(q.group, q.kind, q.versions[0], q.api_type, is_namespaced=q.is_namespaced, older_versions=q.versions[1:])
+        for q in QUEUE_KINDS
+    ),
     Kind("batch", "Job", "v1", ApiJob),
     Kind("apps", "ReplicaSet", "v1", ApiReplicas),
     Kind("apps", "Deployment", "v1", ApiReplicas),
@@ -170,7 +175,7 @@ def load_document(document: Document, kind: Kind) -> tuple[Loaded | None, list[P
     return None, [document.problem(path, text) for path, text in found]
 
 
-def _problems(api: WireObject, body: dict[str, Any], kind: Kind) -> Iterator[Found]:  # noqa: C901 - one case per kind
+def _problems(api: WireObject, body: dict[str, Any], kind: Kind) -> Iterator[Found]:  # noqa: C901, PLR0912 - one case per kind
     """Yield what the API server would refuse."""
     generates = kind.kind in ("Pod", "Job") and bool(body.get("metadata", {}).get("generateName"))
     yield from meta_problems(api.metadata, "metadata", needs_name=not generates)
@@ -195,12 +200,22 @@ def _problems(api: WireObject, body: dict[str, Any], kind: Kind) -> Iterator[Fou
             yield from _replicas_problems(api, kind)
         case ApiNamespace() | ApiService():
             pass
+        case _ if isinstance(api, ApiQueueObject):
+            yield from queue_problems(api, kind.kind)
         case ApiTopology() | ApiHyperNode() | ApiNodeResourceTopology():
             yield from network_problems(api, body, kind.group)
         case ApiNodeTopology():
             yield from node_topology_problems(body)
         case _:
             yield from storage_problems(api)
+
+
+def queue_problems(api: ApiQueueObject, kind: str) -> Iterator[Found]:
+    """Check a queue of any project; what only the tree of queues can tell is no problem of one object."""
+    read = next(known.read for known in QUEUE_KINDS if known.api_type is type(api) and known.kind == kind)
+    for text in getattr(read(api), "problems", ()):
+        path, _, said = text.partition(": ")
+        yield path, said
 
 
 def _node_problems(api: ApiNode) -> Iterator[Found]:

@@ -14,6 +14,7 @@ from scheduler.model.hypernode import ApiHyperNode, hypernode_from_api
 from scheduler.model.node_resource_topology import ApiNodeResourceTopology, node_resource_topology_from_api
 from scheduler.model.node_topology import ApiNodeTopology, node_topology_from_api
 from scheduler.model.owner_api import ApiNamespace, ApiReplicaSet, ApiService, ReplicaSetSpec
+from scheduler.model.queue_dialects import QUEUE_KINDS
 from scheduler.model.storage import (
     csi_driver_from_api,
     csi_node_from_api,
@@ -74,7 +75,7 @@ def thing_of(loaded: Loaded) -> Keyed | None:  # noqa: C901, PLR0911 - one retur
             return node_resource_topology_from_api(api)
         case ApiNodeTopology() as api:
             return node_topology_from_api(api)
-    return None
+    return next((known.read(loaded.api) for known in QUEUE_KINDS if known.api_type is type(loaded.api)), None)
 
 
 def owner_of_pods(kind: str, meta: ObjectMeta, selector: LabelSelector | None) -> Owner:

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from scheduler.model.gang import PREFIX
+
 from .groups import Groups
 from .image_sizes import ImageSizes
 from .objects import Objects
@@ -22,6 +24,9 @@ from .snapshot import Snapshot
 
 if TYPE_CHECKING:
     from scheduler.model import Budget, GangKey, Node, Pod, PriorityClass
+
+#: Says that a pod, or a gang, may be stopped and started elsewhere.
+RESTARTABLE = f"{PREFIX}/restartable"
 
 
 class ClusterState:
@@ -53,6 +58,15 @@ class ClusterState:
         self.evicted: set[str] = set()
         #: Nodes where room was kept for a pod that is not going there any more; whoever reads them empties the list.
         self.released: list[str] = []
+        #: Pods whose place or nomination changed since somebody emptied it; None while nobody asks.
+        self.watched: set[str] | None = None
+        #: Grows with every change of what nodes offer.
+        self.offered_generation = 0
+        #: Pods whose annotation says that they may be moved.
+        self.restartable: set[str] = set()
+        #: Pods that do not exist yet, for which room is kept: those that replace others that are moved.
+        self._expected: dict[str, tuple[Pod, str]] = {}
+        self._expected_on: dict[str, dict[str, None]] = {}
         self._placed: dict[str, str] = {}
         self._uids_on: dict[str, dict[str, None]] = {}
         self._nominated_on: dict[str, dict[str, None]] = {}
@@ -70,6 +84,7 @@ class ClusterState:
         if former == node and not is_resized:
             return former
         self.nodes[node.name] = node
+        self.offered_generation += 1
         row = Row(node)
         for uid in self._uids_on.get(node.name, ()):
             row.add(self.pods[uid])
@@ -84,6 +99,7 @@ class ClusterState:
         if former is None:
             return False
         self._images.replace(former, None)
+        self.offered_generation += 1
         del self._rows[name]
         self._touch(name)
         self._nodes_changed = True
@@ -102,6 +118,8 @@ class ClusterState:
         self.pods[pod.uid] = pod
         if pod.node_name and pod.is_terminal:
             self._ended_on.setdefault(pod.node_name, {})[pod.uid] = None
+        if RESTARTABLE in pod.annotations:
+            self.restartable.add(pod.uid)
         if pod.node_name:
             self.assumed.pop(pod.uid, None)
             self.nominate(pod.uid, "")
@@ -120,6 +138,7 @@ class ClusterState:
             return None
         self.assumed.pop(uid, None)
         self.evicted.discard(uid)
+        self.restartable.discard(uid)
         self.nominate(uid, "")
         del self.pods[uid]
         ended = self._ended_on.get(pod.node_name, {})
@@ -144,6 +163,8 @@ class ClusterState:
     def nominate(self, uid: str, node_name: str) -> None:
         """Keep room for a pod on a node; the empty name takes it back."""
         former = self.nominations.pop(uid, None)
+        if self.watched is not None and (former is not None or node_name):
+            self.watched.add(uid)
         if former is not None:
             on_former = self._nominated_on[former]
             on_former.pop(uid, None)
@@ -154,6 +175,20 @@ class ClusterState:
         if node_name:
             self.nominations[uid] = node_name
             self._nominated_on.setdefault(node_name, {})[uid] = None
+
+    def expect(self, pod: Pod, node_name: str) -> None:
+        """Keep room on a node for a pod that does not exist yet; its uid is nobody's. `expect_no_more` is the inverse."""
+        self._expected[pod.uid] = (pod, node_name)
+        self._expected_on.setdefault(node_name, {})[pod.uid] = None
+
+    def expect_no_more(self, uid: str) -> None:
+        """Keep no room for such a pod any more."""
+        _, node_name = self._expected.pop(uid)
+        on_node = self._expected_on[node_name]
+        del on_node[uid]
+        if not on_node:
+            del self._expected_on[node_name]
+        self.released.append(node_name)
 
     def counts_as_placed(self, pod: Pod) -> bool:
         """Tell whether a gang's member counts towards its minimum: on a node (also only assumed), or finished well."""
@@ -175,16 +210,17 @@ class ClusterState:
         return [self.pods[uid] for uid in self._ended_on.get(node_name, ())]
 
     def nominated_on(self, node_name: str) -> list[Pod]:
-        """Return the pods nominated to a node and not yet assumed, most important first."""
-        uids = self._nominated_on.get(node_name)
-        if not uids:
+        """Return the pods nominated to a node and not yet assumed, and those expected there, most important first."""
+        uids, expected = self._nominated_on.get(node_name), self._expected_on.get(node_name)
+        if not uids and not expected:
             return []
-        pods = [self.pods[uid] for uid in uids if uid in self.pods and uid not in self.assumed]
+        pods = [self.pods[uid] for uid in uids or () if uid in self.pods and uid not in self.assumed]
+        pods += [self._expected[uid][0] for uid in expected or ()]
         return sorted(pods, key=lambda pod: (-pod.priority, pod.created, pod.uid))
 
     def nominated_nodes(self) -> list[str]:
-        """Return the nodes that someone is nominated to, sorted."""
-        return sorted(self._nominated_on)
+        """Return the nodes that someone is nominated to, or expected on, sorted."""
+        return sorted(self._nominated_on.keys() | self._expected_on.keys())
 
     def gang_of(self, pod: Pod) -> GangKey | None:
         """Return the gang that a pod belongs to; None for single pods."""
@@ -245,6 +281,8 @@ class ClusterState:
 
     def _count(self, uid: str) -> None:
         """Bring one pod's place in the rows in line with what is known of it."""
+        if self.watched is not None:
+            self.watched.add(uid)
         pod = self.pods.get(uid)
         target = (pod.node_name or self.assumed.get(uid, "")) if pod and not pod.is_terminal else ""
         former = self._placed.get(uid, "")

@@ -286,3 +286,46 @@ def test_columns_of_node_topology_show_what_exists():
     paths = [column["jsonPath"] for column in NODE_TOPOLOGY_VERSION["additionalPrinterColumns"]]
     plain = [re.sub(r"\[[^]]*\]", "[]", path.replace('[?(@.type=="Ready")]', "[]")) for path in paths]
     assert [path for path in plain if path not in known] == []
+
+
+QUEUE = yaml.safe_load((ROOT / "crds/queues.scheduling.ai-scheduler.io.yaml").read_text())
+(QUEUE_VERSION,) = QUEUE["spec"]["versions"]
+QUEUE_SCHEMA = QUEUE_VERSION["schema"]["openAPIV3Schema"]
+RESOURCE = QUEUE_SCHEMA["properties"]["spec"]["properties"]["resources"]["items"]
+
+
+def test_queue_is_cluster_scoped_and_has_a_status_of_its_own():
+    """Queues are for all namespaces; `queue` and `q` are taken by others."""
+    assert QUEUE["metadata"]["name"] == f"queues.{GROUP}"
+    assert QUEUE["spec"]["scope"] == "Cluster"
+    assert QUEUE["spec"]["names"]["shortNames"] == ["aiq"]
+    assert QUEUE_VERSION["subresources"] == {"status": {}}
+
+
+@pytest.mark.parametrize("amount", ["guaranteed", "limit"])
+def test_amounts_of_queues_are_quantities_that_are_not_negative(amount):
+    """Written as numbers or as text, as everywhere in Kubernetes."""
+    schema = RESOURCE["properties"][amount]
+    assert schema["x-kubernetes-int-or-string"] is True
+    assert "type" not in schema
+    assert schema["minimum"] == 0
+    good, bad = ["8", "1500m", "1.5Gi", ".5", "1e3", "+2"], ["-1", "many", "", "1 Gi", "0x10", "1Kib"]
+    assert [text for text in good if not re.search(schema["pattern"], text)] == []
+    assert [text for text in bad if re.search(schema["pattern"], text)] == []
+
+
+def test_schema_of_queue_is_structural_and_described():
+    """Types everywhere but where text and numbers are both right, and words for `kubectl explain`."""
+    for path, schema in schemas(QUEUE_SCHEMA):
+        assert isinstance(schema.get("type"), str) or schema.get("x-kubernetes-int-or-string"), path
+        assert not {"$ref", "anyOf", "$defs", "title"} & schema.keys(), path
+    bare = [path for path, schema in schemas(QUEUE_SCHEMA) if "description" not in schema]
+    assert bare == [".apiVersion", ".kind", ".metadata"]
+
+
+def test_columns_of_queue_show_what_exists():
+    """A column with a wrong path would be empty for ever, in silence."""
+    known = {path for path, _ in schemas(QUEUE_SCHEMA)} | {".metadata.creationTimestamp"}
+    paths = [column["jsonPath"] for column in QUEUE_VERSION["additionalPrinterColumns"]]
+    plain = [re.sub(r"\[\?\(.*?\)\]", "[]", path) for path in paths]
+    assert [path for path in plain if path not in known] == []

@@ -94,6 +94,11 @@ def test_scheduler_may_do_what_it_must_and_no_more():
         ("kai.scheduler", "topologies"): read,
         ("topology.volcano.sh", "hypernodes"): read,
         ("topology.node.k8s.io", "noderesourcetopologies"): read,
+        ("scheduling.ai-scheduler.io", "queues"): read,
+        ("scheduling.run.ai", "queues"): read,
+        ("scheduling.volcano.sh", "queues"): read,
+        **{("kueue.x-k8s.io", resource): read for resource in ("clusterqueues", "cohorts", "localqueues")},
+        ("scheduling.x-k8s.io", "elasticquotas"): read,
         ("", "services"): read,
         ("", "replicationcontrollers"): read,
         ("apps", "replicasets"): read,
@@ -110,6 +115,8 @@ def test_scheduler_may_do_what_it_must_and_no_more():
         ("", "pods/binding"): {"create"},
         ("scheduling.ai-scheduler.io", "podgroups"): read,
         ("scheduling.ai-scheduler.io", "podgroups/status"): {"patch"},
+        ("scheduling.ai-scheduler.io", "queues/status"): {"patch"},
+        ("scheduling.ai-scheduler.io", "topologies/status"): {"patch"},
         ("events.k8s.io", "events"): {"create", "patch"},
     }
 

@@ -1,8 +1,8 @@
 """KAI's PodGroup (scheduling.run.ai), and the annotation and label by which pods belong to it and to its subgroups.
 
 For the list of dialects.  Minima, the tree of subgroups, topologies at every level, the priority class and the staleness
-grace period are honoured.  Not honoured: `queue`, `preemptionDelay`, `preemptibility` beyond its spelling (a Gang cannot say
-that nobody may evict it), `markUnschedulable` and `schedulingBackoff`, and segments, which KAI keeps on owners.
+grace period, the queue and the preemptibility are honoured.  Not honoured: `preemptionDelay`, `markUnschedulable` and
+`schedulingBackoff`, and segments, which KAI keeps on owners.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ NAME = "kai"
 GROUP = "scheduling.run.ai"
 GROUP_ANNOTATION = "pod-group-name"
 SUBGROUP_LABEL = "kai.scheduler/subgroup-name"
+QUEUE_LABEL = "kai.scheduler/queue"
 PREEMPTIBILITIES = ("", "preemptible", "non-preemptible")
 
 
@@ -59,6 +60,7 @@ class GroupSpec(ApiStruct, frozen=True):
     sub_groups: list[SubGroup] | None = None
     topology_constraint: Topology | None = None
     preemptibility: str | None = None
+    queue: str | None = None
     priority_class_name: str | None = None
     staleness_grace_period: str | None = None
 
@@ -101,6 +103,8 @@ def read(api: ApiKaiGroup) -> tuple[Gang, ...]:
         priority_class_name=spec.priority_class_name or "",
         incomplete_policy=policy,
         grace_seconds=grace_seconds,
+        is_preemptible={"preemptible": True, "non-preemptible": False}.get(spec.preemptibility or ""),
+        queue=spec.queue or (api.metadata.labels or {}).get(QUEUE_LABEL, ""),
     )
     subgroups, faults = tree_problems(gang)
     stated = _count(spec.min_member, "spec.minMember", problems, 1)

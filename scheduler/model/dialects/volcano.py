@@ -2,7 +2,7 @@
 
 For the list of dialects; `volcano_policies` reads the parts that divide a group.  Roles are the names of tasks.  Tiers are
 levels of the Topology `hypernodes`, named `tier-N` or by the tier's own name: mode hard is required, soft prefers `tier-1`.
-Not honoured: `queue`, `minResources`, preferred terms of `topologyAffinity`.  What Volcano would hold and this cannot
+Not honoured: `minResources`, preferred terms of `topologyAffinity`.  What Volcano would hold and this cannot
 (required terms of `topologyAffinity`, a hard mode without a tier) is a problem: such a group waits.
 """
 
@@ -42,6 +42,7 @@ class GroupSpec(ApiStruct, frozen=True):
     sub_group_policy: list[SubGroupPolicy] | None = None
     topology_affinity: dict[str, Any] | None = None
     priority_class_name: str | None = None
+    queue: str | None = None
 
 
 class GroupStatus(ApiStruct, frozen=True):
@@ -106,6 +107,7 @@ def read(api: ApiVolcanoGroup) -> tuple[Gang, ...]:
         topology=parts.topology,
         priority_class_name=spec.priority_class_name or "",
         was_complete=api.status.phase in COMPLETE_PHASES,
+        queue=spec.queue or "",
         problems=tuple(problems),
     )
     return (gang,)

@@ -16,23 +16,25 @@ from .victims import importance, split_by_budget
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from scheduler.framework.handle import Handle, Trial
+    from scheduler.framework.handle import Handle, Rules, Trial
     from scheduler.model import Pod
     from scheduler.state.rows import Row
     from scheduler.state.snapshot import Bools
 
     from .victims import Unit, Units
 
-Cost = tuple[int, int, int, float]
+Cost = tuple[int, int, int, int, float]
 
 
 class Costs:
     """Rows and the units on them that may go."""
 
     def __init__(
-        self, handle: Handle, units: Units, trial: Trial, pods: Sequence[Pod], within: Bools | None = None
-    ) -> None:
-        """Look at the shapes; `weigh` looks at the nodes, those of `within` only."""
+        self, handle: Handle, units: Units, trial: Trial, pods: Sequence[Pod], within: Bools | None = None,
+        rules: Rules | None = None,
+    ) -> None:  # fmt: skip
+        """Look at the shapes; `weigh` looks at the nodes, those of `within` only. `rules` say who may go where there are queues."""
+        self._rules = rules
         self._handle = handle
         self._units = units
         self._shapes = list({pod.shape: pod for pod in pods}.values())
@@ -130,7 +132,9 @@ class Costs:
         for pod, _ in weak:
             self._violations[pod.uid] = pod.uid in broken
         weak.reverse()
-        weak.sort(key=lambda e: (not e[1].is_going, e[0].uid in broken, e[1].priority, len(e[1].pods)))
+        weak.sort(
+            key=lambda e: (not e[1].is_going, e[0].uid in broken, self._rank(e[1]), e[1].priority, len(e[1].pods))
+        )
         return list({id(unit): unit for _, unit in weak}.values())
 
     def _next_units(self, row: int) -> list[Unit]:
@@ -140,12 +144,20 @@ class Costs:
         before = [self._slots(row, i, {}) for i in range(len(self._shapes))]
         taken: list[Unit] = []
         freed: dict[str, int] = {}
-        for unit in open_units:
-            taken.append(unit)
-            _add(freed, unit, name)
-            for i, slots in enumerate(before):
-                if self._curable[i][row] and self._slots(row, i, freed) > slots:
-                    return taken
+        try:
+            for unit in open_units:
+                if self._rules is not None and not unit.is_going:
+                    if not self._rules.allows(unit.members, unit.surplus):
+                        continue
+                    self._rules.take(unit.members)
+                taken.append(unit)
+                _add(freed, unit, name)
+                for i, slots in enumerate(before):
+                    if self._curable[i][row] and self._slots(row, i, freed) > slots:
+                        return taken
+        finally:
+            if self._rules is not None:
+                self._rules.give_back(pod for unit in taken if not unit.is_going for pod in unit.members)
         return []
 
     def _cost(self, units: Sequence[Unit]) -> Cost:
@@ -153,7 +165,13 @@ class Costs:
         violations = sum(self._violations.get(pod.uid, False) for pod in pods)
         now = self._handle.now()
         run = sum(now - (now if pod.started is None else pod.started) for pod in pods)
-        return violations, max((unit.priority for unit in units if not unit.is_going), default=_FREE), len(pods), run
+        rank = max((self._rank(unit) for unit in units if not unit.is_going), default=_FREE)
+        highest = max((unit.priority for unit in units if not unit.is_going), default=_FREE)
+        return violations, rank, highest, len(pods), run
+
+    def _rank(self, unit: Unit) -> int:
+        """Return from how important a queue a unit is taken; all are alike without queues."""
+        return 0 if self._rules is None else self._rules.rank(unit.members)
 
     def _slots(self, row: int, shape: int, freed: dict[str, int]) -> int:
         """Return how many pods of a shape fit on a row by what they count, with some more room."""

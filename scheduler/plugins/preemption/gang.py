@@ -7,18 +7,20 @@ every unit that the placement can do without is spared, the most important first
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from scheduler.config import ConfigurationModel
 from scheduler.framework.plugin import Plugin, PostFilterResult, Victim
 from scheduler.framework.status import ClusterEvent, Kind, Reason, Status
 
 from .costs import Costs
+from .moving import MOST_MOVED, Again, Restartable
 from .victims import Units, split_by_budget
 
 if TYPE_CHECKING:
     from scheduler.framework.cycle_state import CycleState
-    from scheduler.framework.handle import Trial
+    from scheduler.framework.handle import Rules, Trial
     from scheduler.framework.plugin import Failure
     from scheduler.framework.workload import Workload
     from scheduler.model import Pod
@@ -32,13 +34,25 @@ _CURES = ClusterEvent.POD_REMOVED | ClusterEvent.POD_ASSIGNED | ClusterEvent.NOD
 MOST_SEARCHES = 64
 #: In how many domains a plan is made at most when one is found, for a gang that has to be in one; the least harmful is taken.
 MOST_REGIONS = 8
+#: Above every priority: with queues importance decides within one queue only.
+_ANY_PRIORITY = 2**31
 Steps = Generator[int, None, "PostFilterResult | Status"]
 
 
+class GangPreemptionArgs(ConfigurationModel):
+    """Arguments."""
+
+    consolidate: bool = True
+    """Move restartable workloads, if each of them has a place again, before anybody loses its place."""
+    evict: bool = True
+    """Evict the less important, and what other queues use beyond their own."""
+
+
 class GangPreemption(Plugin):
-    """PostFilter for gangs."""
+    """PostFilter for gangs, and for single pods where there are queues."""
 
     NAME = NAME
+    Args = GangPreemptionArgs
 
     def post_filter_gang(self, state: CycleState, workload: Workload, failure: Failure) -> Steps:
         """Return all victims and all nominations, or why no set of evictions helps; yields node evaluations."""
@@ -50,41 +64,90 @@ class GangPreemption(Plugin):
             return _no("preemption: members above the minimum are worth no eviction.")
         trial = self.handle.trial(workload, pods)
         yield from trial.evaluate()
-        units = Units(self.handle, workload.priority, workload.gang.key if workload.gang else None)
+        rules = self.handle.rules(workload)
+        if self.args.consolidate and (rules is None or rules.is_enough()):
+            plan = yield from self._consolidate(workload, trial)
+            if plan is not None:
+                return plan
+        if not self.args.evict:
+            return _no("preemption: nobody may be evicted, and nobody can be moved to make room.")
+        return (yield from self._evict(workload, trial, rules, failure))
+
+    def _evict(self, workload: Workload, trial: Trial, rules: Rules | None, failure: Failure) -> Steps:
+        """Return the least harmful plan of evictions over all domains that the gang may be in."""
+        pods = workload.ordered()
+        units = Units(self.handle, workload.priority, workload.gang.key if workload.gang else None, rules)
+        ceiling = workload.priority if rules is None else _ANY_PRIORITY
         found, reachable, tried = list[PostFilterResult](), 0, 0
         for within in trial.regions():
-            costs = Costs(self.handle, units, trial, pods, within)
-            reachable = max(reachable, reached := costs.reachable(workload.priority))
+            costs = Costs(self.handle, units, trial, pods, within, rules)
+            reachable = max(reachable, reached := costs.reachable(ceiling))
             yield len(failure.nodes)
             if reached < workload.needed:
                 continue
-            costs.weigh(workload.priority)
-            answer = yield from self._plan_within(workload, trial, costs)
+            costs.weigh(ceiling)
+            answer = yield from self._plan_within(workload, trial, costs, rules)
             if answer is not None:
                 found.append(answer)
             tried += 1
             if found and tried >= MOST_REGIONS:
                 break
         if found:
-            return min(found, key=_harm)
+            return min(found, key=lambda plan: _harm(plan, self.handle.now()))
         if reachable < workload.needed:
             return _no("preemption: evicting every less important pod would not make enough room.", reachable)
-        return _no("preemption: no set of less important pods makes room for the whole gang.", workload.needed)
+        retry_at = rules.retry_at if rules is not None else None
+        return _no(
+            "preemption: no set of less important pods makes room for the whole gang.", workload.needed, retry_at
+        )
+
+    def _consolidate(self, workload: Workload, trial: Trial) -> Generator[int, None, PostFilterResult | None]:
+        """Return a plan that moves restartable units, each to a place of its own; those that have none stay where they are."""
+        rules = Restartable(self.handle, workload)
+        if not rules.is_anybody():
+            return None
+        found: list[PostFilterResult] = []
+        for within in trial.regions()[:MOST_REGIONS]:
+            for _ in range(MOST_MOVED):
+                units = Units(self.handle, _ANY_PRIORITY, workload.gang.key if workload.gang else None, rules)
+                costs = Costs(self.handle, units, trial, workload.ordered(), within, rules)
+                costs.weigh(_ANY_PRIORITY)
+                stuck: list[Unit] = []
+                answer = yield from self._plan_within(workload, trial, costs, rules, stuck)
+                if answer is not None:
+                    found.append(answer)
+                if not stuck:
+                    break
+                for unit in stuck:
+                    rules.fix(unit)
+            rules.free()
+        return min(found, key=lambda plan: _harm(plan, self.handle.now()), default=None)
 
     def _plan_within(
-        self, workload: Workload, trial: Trial, costs: Costs
+        self, workload: Workload, trial: Trial, costs: Costs, rules: Rules | None, stuck: list[Unit] | None = None
     ) -> Generator[int, None, PostFilterResult | None]:
-        """Return a plan on the rows that the costs look at; everything is as it was then."""
-        plan = _WhatIf(self.handle.snapshot)
+        """Return a plan on the rows that the costs look at; everything is as it was then.
+
+        With `stuck` it counts only if everybody finds a place again; who does not is put there.
+        """
+        plan, again = _WhatIf(self.handle.snapshot, rules), Again(self.handle)
         try:
-            return (yield from self._plan(workload, trial, costs, plan))
+            if not (yield from self._plan(workload, trial, costs, plan)):
+                return None
+            units = [unit for unit in plan.by_importance(self.handle.now()) if not unit.is_going]
+            for unit in units if len(units) <= MOST_MOVED else ():
+                is_placed = yield from again.place(unit, is_whole=stuck is not None)
+                if not is_placed and stuck is not None:
+                    stuck.append(unit)
+            if stuck or (stuck is not None and len(units) > MOST_MOVED):
+                return None
+            return self._result(trial, plan, again.nodes, is_move=stuck is not None)
         finally:
+            again.clear()
             trial.clear()
             plan.restore()
 
-    def _plan(
-        self, workload: Workload, trial: Trial, costs: Costs, plan: _WhatIf
-    ) -> Generator[int, None, PostFilterResult | None]:
+    def _plan(self, workload: Workload, trial: Trial, costs: Costs, plan: _WhatIf) -> Generator[int, None, bool]:
         """Evict the cheapest units until the minimum fits; members above it are worth no eviction."""
         needed, evictions, next_try = workload.needed, 0, 0
         for units in costs.cheapest():
@@ -92,16 +155,16 @@ class GangPreemption(Plugin):
                 costs.open(plan.evict(unit))
             yield 1
             evictions += 1
-            if costs.slots_now() < needed or evictions < next_try:
+            if costs.slots_now() < needed or evictions < next_try or not plan.is_enough():
                 continue
             if (yield from trial.place_all(needed, costs.allowed, most=needed)):
                 yield from self._spare(needed, trial, costs, plan)
-                return self._result(trial, plan)
+                return True
             next_try = 2 * evictions
-        if evictions and (yield from trial.place_all(needed, costs.allowed, most=needed)):
+        if evictions and plan.is_enough() and (yield from trial.place_all(needed, costs.allowed, most=needed)):
             yield from self._spare(needed, trial, costs, plan)
-            return self._result(trial, plan)
-        return None
+            return True
+        return False
 
     def _spare(self, needed: int, trial: Trial, costs: Costs, plan: _WhatIf) -> Iterator[int]:
         """Bring back every unit that the gang can do without, where it is placed or placed anew, the most important first."""
@@ -109,6 +172,9 @@ class GangPreemption(Plugin):
         for unit in plan.by_importance(self.handle.now()):
             rows = plan.bring_back(unit)
             yield max(1, len(rows))
+            if not plan.is_enough():
+                plan.evict(unit)
+                continue
             costs.open(rows, placed)
             if all(trial.passes(pod, row) for row in rows for pod in placed.get(row, ())):
                 continue
@@ -124,22 +190,26 @@ class GangPreemption(Plugin):
             plan.evict(unit)
             costs.open(rows, placed)
 
-    def _result(self, trial: Trial, plan: _WhatIf) -> PostFilterResult:
+    def _result(
+        self, trial: Trial, plan: _WhatIf, nodes: Mapping[str, str], *, is_move: bool = False
+    ) -> PostFilterResult:
         names = {uid: self.handle.snapshot.all_rows[row].node.name for uid, (_, row) in trial.placed.items()}
-        gone = [(pod, node) for unit in plan.evicted() for pod, node in unit.pods]
+        gone = list({pod.uid: (pod, node) for unit in plan.evicted() for pod, node in unit.pods}.values())
         cost = [pod for pod, _ in gone if not self.handle.cluster.is_going(pod)]
         violating, _ = split_by_budget(cost, self.handle.budgets())
         broken = {pod.uid for pod in violating}
-        victims = tuple(Victim(pod, node, pod.uid in broken) for pod, node in gone)
-        message = f"pod group preemption: found a placement for podgroup, preempting {len(victims)} victims"
+        victims = tuple(Victim(pod, node, pod.uid in broken, nodes.get(pod.uid, "")) for pod, node in gone)
+        verb = "moving" if is_move else "preempting"
+        message = f"pod group preemption: found a placement for podgroup, {verb} {len(victims)} victims"
         return PostFilterResult(victims, names, message)
 
 
 class _WhatIf:
     """Units taken off the snapshot, and how to bring them back."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, rules: Rules | None = None) -> None:
         self._snapshot = snapshot
+        self._rules = rules
         self._away: dict[int, tuple[Unit, list[tuple[int, Undo]]]] = {}
 
     def evict(self, unit: Unit) -> list[int]:
@@ -152,11 +222,22 @@ class _WhatIf:
             if row is not None and pod.uid in self._snapshot.all_rows[row].pods:
                 steps.append((row, self._snapshot.remove(pod.uid, row)))
         self._away[id(unit)] = (unit, steps)
+        if self._rules is not None and not unit.is_going:
+            self._rules.take(unit.members)
         return list(dict.fromkeys(row for row, _ in steps))
+
+    def is_enough(self) -> bool:
+        """Tell whether the gang is within its queue's quota without those that are away."""
+        return self._rules is None or self._rules.is_enough()
 
     def by_importance(self, now: float) -> list[Unit]:
         """Return the units that are away, the most important first."""
-        return sorted(self.evicted(), key=lambda unit: _unit_importance(unit, now))
+
+        def key(unit: Unit) -> tuple[bool, int, tuple[bool, int, bool, float, int]]:
+            rank = 0 if self._rules is None or unit.is_going else self._rules.rank(unit.members)
+            return unit.is_going, -rank, _unit_importance(unit, now)
+
+        return sorted(self.evicted(), key=key)
 
     def evicted(self) -> list[Unit]:
         """Return the units that are away."""
@@ -167,6 +248,8 @@ class _WhatIf:
         _, steps = self._away.pop(id(unit))
         for _, undo in reversed(steps):
             undo()
+        if self._rules is not None and not unit.is_going:
+            self._rules.give_back(unit.members)
         return list(dict.fromkeys(row for row, _ in steps))
 
     def restore(self) -> None:
@@ -175,10 +258,12 @@ class _WhatIf:
             self.bring_back(unit)
 
 
-def _harm(plan: PostFilterResult) -> tuple[int, int, int]:
-    """Return what a plan breaks: budgets, then the most important victim, then how many there are."""
+def _harm(plan: PostFilterResult, now: float) -> tuple[int, int, int, float]:
+    """Return what a plan breaks: budgets, then the most important victim, then how many there are, and how long they ran."""
     victims = plan.victims
-    return sum(v.violates_budget for v in victims), max((v.pod.priority for v in victims), default=0), len(victims)
+    highest = max((v.pod.priority for v in victims), default=0)
+    run = sum(now - (now if v.pod.started is None else v.pod.started) for v in victims)
+    return sum(v.violates_budget for v in victims), highest, len(victims), run
 
 
 def _by_row(trial: Trial) -> dict[int, list[Pod]]:
@@ -194,6 +279,9 @@ def _unit_importance(unit: Unit, now: float) -> tuple[bool, int, bool, float, in
     return (unit.is_going, -unit.priority, unit.gang is None, start, -len(unit.pods))
 
 
-def _no(text: str, reachable: int = 0) -> Status:
-    numbers = (("reachable", reachable),) if reachable else ()
+def _no(text: str, reachable: int = 0, retry_at: float | None = None) -> Status:
+    """Return the refusal; with how many pods could be reached, and when somebody becomes old enough to be evicted."""
+    numbers: tuple[tuple[str, int | float | str], ...] = (("reachable", reachable),) if reachable else ()
+    if retry_at is not None:
+        numbers += (("retry_at", retry_at),)
     return Status.unschedulable(Reason("NoPreemption", text, _CURES, Kind.NOT_NOW, numbers))

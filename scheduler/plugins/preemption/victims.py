@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scheduler.model.needs import Needs
+from scheduler.model.preemptibility import stated_preemptibility
 from scheduler.model.selectors import matches_labels
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from scheduler.framework.handle import Handle
+    from scheduler.framework.handle import Handle, Rules
     from scheduler.model import Budget, GangKey, Pod
 
 
@@ -87,6 +88,13 @@ class Unit:
     gang: GangKey | None = None
     #: A pod that is going anyway.
     is_going: bool = False
+    #: Those of the pods that their gang can do without.
+    surplus: tuple[Pod, ...] = ()
+
+    @property
+    def members(self) -> list[Pod]:
+        """The pods without their nodes."""
+        return [pod for pod, _ in self.pods]
 
 
 class Units:
@@ -96,8 +104,9 @@ class Units:
     evicted and did not go in time are not counted on.
     """
 
-    def __init__(self, handle: Handle, priority: int, spared: GangKey | None) -> None:
-        """Take the preemptor's priority and its own gang, which is spared."""
+    def __init__(self, handle: Handle, priority: int, spared: GangKey | None, rules: Rules | None = None) -> None:
+        """Take the preemptor's priority and its own gang, which is spared; with `rules` these decide, not the priority."""
+        self._rules = rules
         self._cluster = handle.cluster
         self._is_stuck = handle.is_stuck
         self._priority = priority
@@ -110,8 +119,9 @@ class Units:
         if self._is_stuck(pod.uid):
             return None
         if self._cluster.is_going(pod):
-            return Unit(((pod, node_name),), pod.priority, is_going=True)
-        if pod.priority >= self._priority:
+            can_follow = self._rules is None or self._rules.may_follow(pod)
+            return Unit(((pod, node_name),), pod.priority, is_going=True) if can_follow else None
+        if not self._may_evict(pod):
             return None
         key = self._cluster.gang_of(pod)
         if key is None or key not in self._cluster.gangs:
@@ -134,12 +144,24 @@ class Units:
         placed.sort(key=lambda entry: importance(entry[0], self._now))
         core, surplus = self._spare(key, placed)
         highest = max((member.priority for member, _ in core), default=self._priority)
-        can_go = highest < self._priority and not any(self._is_stuck(member.uid) for member, _ in placed)
-        whole = Unit(tuple(placed), highest, key) if core and can_go else None
+        can_go = all(self._may_evict(member) for member, _ in core) and not any(
+            self._is_stuck(member.uid) for member, _ in placed
+        )
+        spared = tuple(member for member, _ in surplus)
+        whole = Unit(tuple(placed), highest, key, surplus=spared) if core and can_go else None
         units: dict[str, Unit | None] = {member.uid: whole for member, _ in core}
         for member, node in surplus:
-            units[member.uid] = Unit(((member, node),), member.priority) if member.priority < self._priority else None
+            unit = Unit(((member, node),), member.priority, surplus=(member,))
+            units[member.uid] = unit if self._may_evict(member) else None
         return units
+
+    def _may_evict(self, pod: Pod) -> bool:
+        """Tell whether a pod, by itself, may go for this preemptor; nobody evicts what is stated not to be preemptible."""
+        key = self._cluster.gang_of(pod)
+        gang = self._cluster.gangs.get(key) if key is not None else None
+        if stated_preemptibility(pod, gang) is False:
+            return False
+        return self._rules.may_evict(pod) if self._rules is not None else pod.priority < self._priority
 
     def _spare(
         self, key: GangKey, placed: list[tuple[Pod, str]]

@@ -1,0 +1,36 @@
+"""Preemptibility: whether a workload may be evicted for others at all, in the words of several projects.
+
+For preemption and for queues.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from .gang import Gang
+    from .pod import Pod
+
+_KAI_KEY: Final = "kai.scheduler/preemptibility"
+_VOLCANO_KEY: Final = "volcano.sh/preemptable"
+#: From this priority on KAI's workloads are not preemptible, if nothing says otherwise.
+KAI_FIRM_PRIORITY: Final = 100
+
+
+def stated_preemptibility(pod: Pod, gang: Gang | None) -> bool | None:
+    """Return whether a pod may be evicted as its group says, or it itself; None if nobody says."""
+    if gang is not None and gang.is_preemptible is not None:
+        return gang.is_preemptible
+    kai = pod.labels.get(_KAI_KEY) or pod.annotations.get(_KAI_KEY)
+    if kai in ("preemptible", "non-preemptible"):
+        return kai == "preemptible"
+    volcano = pod.annotations.get(_VOLCANO_KEY) or pod.labels.get(_VOLCANO_KEY)
+    return volcano == "true" if volcano in ("true", "false") else None
+
+
+def is_firm(pod: Pod, gang: Gang | None) -> bool:
+    """Tell whether a pod is not preemptible; in a queue such work may use no more than what is guaranteed."""
+    stated = stated_preemptibility(pod, gang)
+    if stated is not None:
+        return not stated
+    return gang is not None and gang.key.dialect == "kai" and pod.priority >= KAI_FIRM_PRIORITY

@@ -1,0 +1,199 @@
+"""Queues: everything that the engine asks about queues, in one place; without any Queue object it is off and costs nothing.
+
+For the engine.  It follows the objects: a change of one makes a new tree and new books, at the next `settle`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scheduler.framework.status import ClusterEvent, Reason, Status
+from scheduler.model.queue import Queue
+
+from .admission import Admission, admit, needed_pods
+from .fairness import Fairness
+from .ledger import Ledger, sum_of
+from .membership import Membership
+from .order import Group, Head, next_of
+from .reclaim import Reclaim
+from .tree import Tree, build
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from scheduler.framework.workload import Workload
+    from scheduler.model import GangKey, Pod
+    from scheduler.state.cluster import ClusterState
+
+    from .tree import Node
+
+_GATE_CURES = ClusterEvent.QUEUE_CHANGED | ClusterEvent.NAMESPACE_CHANGED | ClusterEvent.POD_UPDATED
+#: Where everything is without queues.
+NO_GROUP = Group("")
+
+
+class _Books:
+    """A tree with what belongs to it."""
+
+    def __init__(self, tree: Tree, cluster: ClusterState, names: Collection[str], offered: dict[str, int]) -> None:
+        self.tree = tree
+        self.membership = Membership(tree, cluster.objects)
+        self.ledger = Ledger(cluster, self.membership, names)
+        self.fairness = Fairness(tree, self.ledger, offered)
+
+
+class Queues:
+    """The queues of one engine."""
+
+    def __init__(self, cluster: ClusterState, names: Collection[str], clock: Callable[[], float]) -> None:
+        """Take the state, which has the objects, and the names of our schedulers."""
+        self._cluster = cluster
+        self._names = names
+        self._clock = clock
+        self._books: _Books | None = None
+        self._good: dict[Any, Queue] = {}
+        self._is_stale = False
+        self._offered: dict[str, int] = {}
+        self._offered_at = -1
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there is any queue."""
+        return self._books is not None
+
+    @property
+    def tree(self) -> Tree | None:
+        """The tree as it counts."""
+        return self._books.tree if self._books is not None else None
+
+    def changed(self, kind: type) -> None:
+        """Note that an object changed: a queue, a name of one in a namespace, or a namespace."""
+        self._is_stale |= kind is Queue or self.is_on
+
+    def gang_changed(self, key: GangKey) -> None:
+        """Note that a group changed, which may name another queue now."""
+        if self._books is not None:
+            self._books.ledger.gang_changed(key)
+
+    def settle(self) -> bool:
+        """Follow the objects; tell whether anything about queues is different now. O(1) if none changed, else O(pods)."""
+        if not self._is_stale:
+            return False
+        self._is_stale = False
+        queues = list(self._cluster.objects.all(Queue).values())
+        if not queues:
+            was_on, self._books, self._good = self.is_on, None, {}
+            self._cluster.watched = None
+            return was_on
+        tree = build(queues, self._good)
+        former = self._books
+        if (
+            former is not None
+            and former.tree.good == tree.good
+            and former.tree.problems == tree.problems
+            and former.membership.is_same(Membership(tree, self._cluster.objects))
+        ):
+            return False
+        self._good = tree.good
+        self._books = _Books(tree, self._cluster, self._names, self._offered)
+        return True
+
+    def gate(self, workload: Workload) -> Status | None:
+        """Return why a workload may not wait where it wants to; None if it may, or there are no queues."""
+        books = self._books
+        if books is None:
+            return None
+        home = books.ledger.home_of(next(iter(workload.pods.values())))
+        if home.problem:
+            return Status.unresolvable(Reason(home.code, home.problem, _GATE_CURES))
+        if workload.gang is not None and len(names := books.ledger.names_of(workload)) > 1:
+            text = f"pods of gang {workload.gang.key} name different queues: {', '.join(names)}; allowed is one"
+            return Status.unresolvable(Reason("QueueNotAllowed", text, _GATE_CURES))
+        return None
+
+    def waits(self, workload: Workload, sort_key: tuple[Any, ...]) -> tuple[Group, tuple[Any, ...]]:
+        """Count what a workload waits for; return where it waits, and its place there."""
+        if self._books is None:
+            return NO_GROUP, sort_key
+        node = self._books.ledger.waits(workload)
+        name = str(node.key)
+        if node.queue.ordering == "Fair":
+            return Group(name, next(iter(workload.pods.values())).namespace), sort_key
+        if node.queue.ordering == "FIFO":
+            created = min(pod.created for pod in workload.pods.values())
+            if workload.gang is not None and workload.gang.created:
+                created = min(created, workload.gang.created)
+            return Group(name), (created, not workload.is_repair, workload.since, workload.key)
+        return Group(name), sort_key
+
+    def left(self, key: str) -> None:
+        """Forget a workload that does not wait any more."""
+        if self._books is not None:
+            self._books.ledger.left(key)
+
+    def next_of(self, heads: Sequence[tuple[Group, Workload]]) -> Group:
+        """Return whose turn it is among groups with a workload to try."""
+        assert self._books is not None
+        ledger = self._books.ledger
+        ledger.refresh()
+        found = []
+        for group, workload in heads:
+            first = next(iter(workload.pods.values()))
+            asks = sum_of(needed_pods(workload, workload.ordered()))
+            found.append(Head(group, ledger.home_of(first).node, first.namespace, asks))
+        return next_of(found, ledger, self.offered(), lambda _node, _resource: 0).group
+
+    def admit(self, workload: Workload, pods: Sequence[Pod]) -> Admission:
+        """Return which pods may be placed now, or why none may."""
+        if self._books is None or not pods:
+            return Admission(pods)
+        self._books.ledger.refresh()
+        return admit(workload, pods, self._node_of(workload, self._books), self._books.ledger)
+
+    def has_quota(self, workload: Workload) -> bool:
+        """Tell whether a workload that was refused for its quota would not be now."""
+        if self._books is None:
+            return True
+        return not self.admit(workload, workload.ordered()).excesses
+
+    def rules(self, workload: Workload) -> Reclaim | None:
+        """Return whom a workload may have evicted; None without queues: then priority alone decides."""
+        books = self._books
+        if books is None:
+            return None
+        books.ledger.refresh()
+        self.offered()
+        node, pods = self._node_of(workload, books), workload.ordered()
+        admission = admit(workload, pods, node, books.ledger)
+        asks = sum_of(needed_pods(workload, pods))
+        return Reclaim(workload, asks, node, books.ledger, books.fairness, admission.excesses, self._clock())
+
+    def offered(self) -> dict[str, int]:
+        """Return what nodes that take pods offer together, by resource."""
+        if self._offered_at != self._cluster.offered_generation:
+            self._offered_at = self._cluster.offered_generation
+            self._offered.clear()
+            for node in self._cluster.nodes.values():
+                if not node.is_unschedulable:
+                    for resource, count in node.allocatable.items():
+                        if resource != "pods" and count:
+                            self._offered[resource] = self._offered.get(resource, 0) + count
+        return self._offered
+
+    def differences(self) -> list[str]:
+        """Compare the books with new ones made from scratch; return what differs, as sentences."""
+        books = self._books
+        if books is None:
+            return []
+        books.ledger.refresh()
+        fresh = Ledger(self._cluster, books.membership, self._names)
+        fresh.refresh()
+        return [
+            f"queue {key}: {name} is {mine}, recounted {theirs}"
+            for key, node in sorted(books.tree.nodes.items())
+            for name in ("held", "used", "kept", "firm", "by_namespace")
+            if (mine := getattr(books.ledger.use(node), name)) != (theirs := getattr(fresh.use(node), name))
+        ]
+
+    def _node_of(self, workload: Workload, books: _Books) -> Node:
+        return books.ledger.home_of(next(iter(workload.pods.values()))).node
