@@ -21,6 +21,16 @@ from .graph import (
     mask_of_gpus,
 )
 from .machines import COUNT_LABEL, PRODUCT_LABEL, known_machine
+from .nics import (
+    NIC_SCOPE_ANNOTATION,
+    NICS_ANNOTATION,
+    NicAsk,
+    NicChoice,
+    NicScope,
+    choose_nics,
+    parse_nics,
+    parse_scope,
+)
 from .parse import parse_topology
 from .pcie import LinkKind, NodeKind, PcieClass, PcieLayout
 from .source import GFD_CLIQUE_LABEL, Problem, Reading, Source, clique_of, machine_of, read_machine
@@ -31,6 +41,8 @@ __all__ = [
     "GFD_CLIQUE_LABEL",
     "GPUS_ANNOTATION",
     "MAX_GPUS",
+    "NICS_ANNOTATION",
+    "NIC_SCOPE_ANNOTATION",
     "NODE_TOPOLOGY_ANNOTATION",
     "PRODUCT_LABEL",
     "Basis",
@@ -42,6 +54,9 @@ __all__ = [
     "LinkKind",
     "Machine",
     "Nic",
+    "NicAsk",
+    "NicChoice",
+    "NicScope",
     "NodeKind",
     "NvLink",
     "PcieClass",
@@ -51,6 +66,7 @@ __all__ = [
     "Source",
     "TopologyError",
     "build_machine",
+    "choose_nics",
     "clique_of",
     "format_gpus",
     "free_gpus",
@@ -63,7 +79,9 @@ __all__ = [
     "pair_score",
     "pair_scores",
     "parse_gpus",
+    "parse_nics",
     "parse_node_topology",
+    "parse_scope",
     "parse_topology",
     "read_machine",
     "table_of",

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .besteffort import BestEffortPolicy, pair_scores
 from .graph import Machine, TopologyError, gpus_of_mask
+from .nics import NicAsk, NicPreference, choose_nics
 from .setsearch import MAX_TABLED_GPUS, GrownSearch, SetSearch, TabledSearch, UniformSearch
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class GpuSetTable:
         self._search = _search_of(machine.pair_weights)
         self._policy = BestEffortPolicy(pair_scores(machine))
         self._peers = [sum(1 << int(p) for p in np.flatnonzero(row)) for row in machine.nvlink_gbps]
+        self._kept_near: OrderedDict[tuple[int, int, NicAsk], GpuSet | None] = OrderedDict()
         self._kept: OrderedDict[tuple[int, int], GpuSet] = OrderedDict()
 
     def best(self, free_mask: int, k: int) -> GpuSet | None:
@@ -68,6 +70,46 @@ class GpuSetTable:
         best = self._kept[free_mask, k] = self._set_of(mask)
         return best
 
+    def best_near(self, free_mask: int, k: int, ask: NicAsk) -> GpuSet | None:
+        """Return the best set for a pod that asks for NICs as well; None when too few GPUs, or NICs that are near enough, are free.
+
+        Compared are its bandwidth, then how near as many NICs as asked are, then as in `best`.  With more GPUs than a table can
+        hold, NICs decide only whether the best set will do.
+        """
+        key = (free_mask, k, ask)
+        if key not in self._kept_near:
+            if len(self._kept_near) >= _MAX_KEPT_ANSWERS:
+                self._kept_near.popitem(last=False)
+            self._kept_near[key] = self._find_near(free_mask, k, ask)
+        return self._kept_near[key]
+
+    def _find_near(self, free_mask: int, k: int, ask: NicAsk) -> GpuSet | None:
+        self._check(free_mask, k)
+        if k == 0 or k > free_mask.bit_count() or self._tabled is None:
+            best = self.best(free_mask, k)
+            if best is None or ask.required is None:
+                return best
+            scope = choose_nics(self.machine, best.mask, ask).scope
+            return best if scope is not None and scope >= ask.required else None
+        mask = self._tabled.choose_near(free_mask, k, sorted({*_NEXT_SIZES, k}), self._near, ask)
+        return None if mask is None else self._set_of(mask)
+
+    @cached_property
+    def _near(self) -> NicPreference:
+        return NicPreference(self.machine)
+
+    @cached_property
+    def _tabled(self) -> TabledSearch | None:
+        """The table of all sets, also where all pairs weigh the same; None with too many GPUs for one."""
+        if isinstance(self._search, TabledSearch):
+            return self._search
+        return TabledSearch(self.machine.pair_weights) if self.machine.gpu_count <= MAX_TABLED_GPUS else None
+
+    def set_of(self, mask: int) -> GpuSet:
+        """Return the set of a mask; raises TopologyError for one outside the machine."""
+        self._check(mask, 0)
+        return self._set_of(mask)
+
     def quality(self, free_mask: int, k: int) -> int:
         """Return the bandwidth of the best set as a percentage, rounded down, of the best on an empty machine.
 
@@ -86,10 +128,12 @@ class GpuSetTable:
         tells nodes apart for which `quality` is the same: an odd free GPU is cheap, breaking a free quartet is dear.
         """
         best = self.best(free_mask, k)
+        return 0 if best is None else self.harm_of(free_mask, best.mask)
+
+    def harm_of(self, free_mask: int, taken: int) -> int:
+        """Return the same for any set."""
         before = self._worth(free_mask)
-        if best is None or before == 0:
-            return 0
-        return 100 * (before - self._worth(free_mask & ~best.mask)) // before
+        return 100 * (before - self._worth(free_mask & ~taken)) // before if before else 0
 
     def best_effort(self, free_mask: int, k: int) -> GpuSet | None:
         """Return the set that NVIDIA's device plugin would hand out (`besteffort`), or None when fewer than k are free."""

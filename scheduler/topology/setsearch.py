@@ -19,9 +19,14 @@ import numpy as np
 from .graph import LOCALITY_BITS, gpus_of_mask, mask_of_gpus
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
+
+    from .nics import NicAsk, NicPreference
+
+    #: From sets as masks to what each is worth.
+    WorthOf = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 
 MAX_TABLED_GPUS = 16
 """2^16 masks of 8 bytes are half a megabyte for each k that is asked."""
@@ -87,9 +92,23 @@ class TabledSearch:
     def choose(self, free: int, k: int, next_sizes: Sequence[int]) -> int:
         """Compare all sets of k within the free GPUs at once; the order of `_sets` makes the first of equals the lowest."""
         sets = self._sets(k)
+        return self._choose(sets[(sets & ~free) == 0], free, k, next_sizes, None)
+
+    def choose_near(self, free: int, k: int, next_sizes: Sequence[int], near: NicPreference, ask: NicAsk) -> int | None:
+        """Return the best set that has NICs as near as required, NICs compared right after the bandwidth; None if none has."""
+        sets = self._sets(k)
         inside = sets[(sets & ~free) == 0]
+        inside = inside[near.allowed(inside, ask)]
+        return self._choose(inside, free, k, next_sizes, lambda masks: near.worth(masks, ask)) if len(inside) else None
+
+    def _choose(
+        self, inside: NDArray[np.int64], free: int, k: int, next_sizes: Sequence[int], worth_of: WorthOf | None
+    ) -> int:
         bandwidths = self._set_weights[inside] >> LOCALITY_BITS
         inside = inside[bandwidths == bandwidths.max()]
+        if worth_of is not None:
+            near = worth_of(inside)
+            inside = inside[near == near.max()]
         left = free & ~inside
         worth = np.zeros(len(inside), dtype=np.int64)
         for size in next_sizes:

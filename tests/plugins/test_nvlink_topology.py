@@ -18,7 +18,7 @@ from scheduler.config import parse
 from scheduler.engine.access import Access, Ties
 from scheduler.engine.flights import Flights
 from scheduler.framework.cycle_state import CycleState
-from scheduler.model.node_topology import DeviceReport, Links, NodeTopology, ToldGpu, ToldMachine
+from scheduler.model.node_topology import DeviceReport, Links, NodeTopology, ToldGpu, ToldMachine, ToldNic
 from scheduler.plugins.nvlink_topology import NVLinkTopology, NVLinkTopologyArgs
 from scheduler.plugins.nvlink_topology.occupancy import LEAST_REMEMBERED
 from scheduler.state.cluster import ClusterState
@@ -124,17 +124,20 @@ class Desk:
     ("free", "count", "chosen", "placement"),
     [
         # Two links join 0-3, 1-2 and 2-3. Taking 2-3 leaves a pair of one link; of the other two the lower indices win.
-        ((0, 1, 2, 3), 2, "0,3", "quality=100;bandwidth-gbps=50"),
+        ((0, 1, 2, 3), 2, "0,3", "quality=100;bandwidth-gbps=50;lost=40"),
         # Only one link joins 0-1, and 7 reaches neither.
-        ((0, 1, 7), 2, "0,1", "quality=50;bandwidth-gbps=25"),
+        ((0, 1, 7), 2, "0,1", "quality=50;bandwidth-gbps=25;lost=37"),
         # 0-4 and 1-5 have two links, 0-1 and 4-5 one: six of the nine that 0,1,2,3 have.
-        ((0, 1, 4, 5), 4, "0,1,4,5", "quality=66;bandwidth-gbps=150"),
+        ((0, 1, 4, 5), 4, "0,1,4,5", "quality=66;bandwidth-gbps=150;lost=50"),
         # A single GPU is taken where it breaks no pair.
-        ((0, 1, 7), 1, "7", "quality=100;bandwidth-gbps=0"),
+        ((0, 1, 7), 1, "7", "quality=100;bandwidth-gbps=0;lost=0"),
     ],
 )
 def test_pod_gets_the_best_of_the_free_gpus(free, count, chosen, placement):
-    """The set has the most bandwidth, and says how good it is."""
+    """The set has the most bandwidth, and says how good it is, and what it costs later pods.
+
+    The heaviest sets of 2 and 4 have 50 + 225 of 275 GB/s before and 50 after, 25 and 0, 50 + 150 and 0, 25 and 25; by free of 8.
+    """
     desk = Desk(machine("n"), holding("n", *all_but(*free)))
     (pod,) = desk.reserve("n", a_pod("p").gpus(count))
     assert desk.annotations(pod) == {GPUS: f"{chosen};basis=assumed", PLACEMENT: placement}
@@ -353,6 +356,153 @@ def test_memory_does_not_grow_for_ever():
     assert len(desk.plugin._occupancy.remembered) <= LEAST_REMEMBERED
 
 
+# ---- NICs -------------------------------------------------------------------------------------------------------------
+
+SCOPE = "scheduling.ai-scheduler.io/nic-scope"
+NICS = "scheduling.ai-scheduler.io/nics"
+
+
+def railed(name: str, *, report: Any = None) -> NodeTopology:
+    """Return four GPUs behind NVSwitches, each on a PCIe switch with its NIC, two switches to a NUMA node; NIC 3 is far off."""
+    path = [("r", "p", f"up{n}") if n < 2 else ("s", "q", f"up{n}") for n in range(4)]
+    path = [(f"{root}{n}", f"{port}{n}", up) for n, (root, port, up) in enumerate(path)]
+    gpus = tuple(ToldGpu(n, n // 2, (), Links(18, 450), (*path[n], "g")) for n in range(4))
+    nics = [ToldNic(f"mlx5_{n}", n // 2, n, (*path[n], "n")) for n in range(3)]
+    far = ToldNic("mlx5_3", 7, 3, ("x", "y", "z"))
+    return NodeTopology(name=name, machine=ToldMachine(gpus, (*nics, far), None), report=report)
+
+
+def with_nics(name: str, gpus: int, nics: int, scope: str | None = None) -> PodBuilder:
+    """Start a pod that asks for GPUs and NICs."""
+    pod = a_pod(name).gpus(gpus).request("rdma/hca", nics)
+    return pod if scope is None else pod.annotation(SCOPE, scope)
+
+
+def nic_node(name: str = "n", nics: int = 4) -> NodeBuilder:
+    """Start a node that offers NICs."""
+    return machine(name, H100, 4).offer("rdma/hca", nics)
+
+
+def nic_desk(*things: Any, args: NVLinkTopologyArgs | None = None) -> Desk:
+    """Return a desk with one node whose NICs are known."""
+    desk = Desk(nic_node(), *things, args=args)
+    desk.add(railed("n"))
+    return desk
+
+
+@pytest.mark.parametrize(
+    ("taken", "gpus", "nics", "chosen", "names", "parts"),
+    [
+        # A GPU and its own NIC; two GPUs that both have one; GPU 3 has none on its switch, but NIC 2 on its NUMA node.
+        ((), 1, 1, "0", "mlx5_0", "nics=switch;nic-quality=100"),
+        ((0, 1), 1, 1, "2", "mlx5_2", "nics=switch;nic-quality=100"),
+        ((), 2, 2, "0,1", "mlx5_0,mlx5_1", "nics=switch;nic-quality=100"),
+        ((0, 1, 2), 1, 1, "3", "mlx5_2", "nics=numa;nic-quality=50"),
+        ((0, 1), 2, 2, "2,3", "mlx5_0,mlx5_2", "nics=node;nic-quality=50"),
+        ((), 1, 5, "0", "mlx5_0,mlx5_1,mlx5_2,mlx5_3", "nics=unknown;nic-quality=30"),
+    ],
+)
+def test_nics_are_on_the_switches_of_the_gpus_where_that_can_be(taken, gpus, nics, chosen, names, parts):
+    """Else on their NUMA node, else anywhere; the parts tell how near: 100, 50 or 0 for each NIC."""
+    desk = nic_desk(*([holding("n", *taken)] if taken else []))
+    (pod,) = desk.reserve("n", with_nics("p", gpus, nics))
+    found = desk.annotations(pod)
+    assert (desk.gpus(pod), found[NICS]) == (chosen, f"{names};basis=assumed")
+    assert parts in found[PLACEMENT]
+
+
+def test_nics_that_a_pod_has_for_itself_are_gone_for_the_next():
+    """The node offers as many NICs as it has: the second pod of one GPU and one NIC gets the second pair."""
+    desk = nic_desk()
+    first, second = desk.reserve("n", with_nics("a", 1, 1), with_nics("b", 1, 1))
+    assert [desk.annotations(pod)[NICS] for pod in (first, second)] == ["mlx5_0;basis=assumed", "mlx5_1;basis=assumed"]
+    (third,) = desk.reserve("n", with_nics("c", 1, 1))
+    assert desk.annotations(third)[NICS] == "mlx5_2;basis=assumed"
+
+
+def test_shared_nics_serve_any_number_of_pods():
+    """The node offers a thousand of four."""
+    desk = Desk(nic_node(nics=1000))
+    desk.add(railed("n"))
+    (first,) = desk.reserve("n", with_nics("a", 1, 4))
+    (second,) = desk.reserve("n", with_nics("b", 1, 4))
+    assert desk.annotations(first)[NICS] == desk.annotations(second)[NICS]
+
+
+@pytest.mark.parametrize(
+    ("taken", "scope", "passes"),
+    [
+        ((), "switch", True),
+        ((0, 1, 2), "switch", False),
+        ((0, 1, 2), "numa", True),
+        ((0, 1, 2), "node", True),
+        ((0, 1, 2), None, True),
+    ],
+)
+def test_required_scope_rejects_where_nics_are_too_far(taken, scope, passes):
+    """GPU 3 has no NIC on its switch."""
+    desk = nic_desk(*([holding("n", *taken)] if taken else []))
+    pod, nodes = with_nics("p", 1, 1, scope).build(), desk.access.snapshot.nodes
+    verdicts = desk.plugin.filter_all(desk.state, pod, nodes)
+    assert verdicts.passes().tolist() == [passes]
+    assert skips(desk.plugin.pre_filter(desk.state, pod, nodes)) is (scope is None)
+    if not passes:
+        assert verdicts.status_at(0).reasons[0].code == "NicsTooFar"
+        assert desk.plugin.score_all(desk.state, pod, nodes).tolist() == [0]
+
+
+def test_scope_of_the_arguments_counts_where_the_pod_names_none():
+    """A cluster may ask it of all."""
+    desk = nic_desk(holding("n", 0, 1, 2), args=NVLinkTopologyArgs(required_nic_scope="switch"))
+    for scope, passes in ((None, False), ("numa", True)):
+        pod = with_nics("p", 1, 1, scope).build()
+        assert desk.plugin.filter_all(desk.state, pod, desk.access.snapshot.nodes).passes().tolist() == [passes]
+
+
+def test_node_whose_nics_nobody_knows_never_has_them_near():
+    """What is required and cannot be told is refused, and no eviction helps."""
+    desk = Desk(nic_node())
+    pod = with_nics("p", 1, 1, "node").build()
+    status = desk.plugin.filter_all(desk.state, pod, desk.access.snapshot.nodes).status_at(0)
+    assert (status.reasons[0].code, status.code.name) == ("NicsNeverNear", "UNSCHEDULABLE_AND_UNRESOLVABLE")
+
+
+def test_scope_that_nobody_knows_is_refused_with_what_is_allowed():
+    """The pod is told, and no other is held up."""
+    desk = nic_desk()
+    status = desk.plugin.pre_filter(desk.state, with_nics("p", 1, 1, "rack").build(), desk.access.snapshot.nodes)
+    assert status.reasons[0].code == "InvalidNicScope"
+    assert "'rack' is unknown; allowed: node, numa, switch" in status.message
+
+
+def test_node_with_near_nics_comes_before_one_with_far_ones():
+    """Both have one free GPU: GPU 2 has a NIC on its switch, GPU 3 has none; by a tenth of half the quality."""
+    desk = Desk(nic_node("near"), nic_node("off"), holding("near", 0, 1, 3), holding("off", 0, 1, 2))
+    desk.add(railed("near"))
+    desk.add(railed("off"))
+    pod = with_nics("p", 1, 1).build()
+    near, off = desk.plugin.score_all(desk.state, pod, desk.access.snapshot.nodes).tolist()
+    assert near - off == 5
+
+
+def test_members_of_a_gang_get_the_same_gpus_on_each_node():
+    """On `m` GPUs 0 and 1 are taken and on `n` none is: 2 and 3 were chosen first, so they are chosen again."""
+    desk = Desk(machine("m", H100, 4), machine("n", H100, 4), holding("m", 0, 1))
+    (first,) = desk.reserve("m", a_pod("a").gpus(2).gang("job", 2))
+    (second,) = desk.reserve("n", a_pod("b").gpus(2).gang("job", 2))
+    (other,) = desk.reserve("n", a_pod("c").gpus(2))
+    assert [desk.gpus(pod) for pod in (first, second, other)] == ["2,3", "2,3", "0,1"]
+
+
+def test_same_gpus_never_cost_bandwidth():
+    """On the V100 board 0 and 3 have two links; where 3 is taken, a member gets another pair of two, not 0 with anything."""
+    desk = Desk(machine("m"), machine("n"), holding("m", 1, 2, 4, 5, 6, 7), holding("n", 3))
+    (first,) = desk.reserve("m", a_pod("a").gpus(2).gang("job", 2))
+    (second,) = desk.reserve("n", a_pod("b").gpus(2).gang("job", 2))
+    assert desk.gpus(first) == "0,3"
+    assert "bandwidth-gbps=50" in desk.annotations(second)[PLACEMENT]
+
+
 # ---- what the node agent tells ----------------------------------------------------------------------------------------
 
 
@@ -499,4 +649,4 @@ def test_failed_binding_gives_the_set_back():
     world.failing["p"] = ["conflict"]
     world.wait(10)
     assert world.node_of("p") == "n"
-    assert world.pod("p").annotations[PLACEMENT] == "quality=100;bandwidth-gbps=50"
+    assert world.pod("p").annotations[PLACEMENT] == "quality=100;bandwidth-gbps=50;lost=68"

@@ -1,27 +1,39 @@
-"""NVLinkTopology prefers nodes whose free GPUs are joined best by NVLink.
+"""NVLinkTopology prefers nodes whose free GPUs are joined best by NVLink, and have the NICs near them that the pod asks for.
 
-At Score for pods that ask for whole GPUs, and at Reserve, where it chooses the set of GPUs that it scored and publishes it as
-annotations of the binding.  It refuses nothing; that gangs stay inside one NVLink domain is FabricTopology's concern.
+At PreFilter and Filter for pods that ask for NICs which have to be near (the annotation `scheduling.ai-scheduler.io/nic-scope`: switch,
+numa or node), which is all that it refuses; at Score for pods that ask for whole GPUs; and at Reserve, where it chooses the set of
+GPUs that it scored and publishes it as annotations of the binding.  NICs are asked for by resources such as `rdma/hca`.
 
-It does not allocate: with a device plugin the kubelet chooses the GPUs, so the set that is published is *assumed*.  It is what
+It does not allocate: with a device plugin the kubelet chooses the GPUs and NICs, so what is published is what was scored.  It is what
 NVIDIA's device plugin picks too where its policy agrees; the choice of the node is what this plugin decides.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
 from scheduler.config import ConfigurationModel
 from scheduler.framework.plugin import Plugin
-from scheduler.framework.status import Status
+from scheduler.framework.status import ClusterEvent, Code, Reason, Status
+from scheduler.framework.verdicts import Verdicts
 from scheduler.model.node_topology import NodeTopology
-from scheduler.topology import GPUS_ANNOTATION, clique_of, format_gpus
+from scheduler.topology import (
+    NIC_SCOPE_ANNOTATION,
+    TopologyError,
+    clique_of,
+    mask_of_gpus,
+    parse_scope,
+)
 
-from .occupancy import Occupancy
+from .asking import NIC_RESOURCES, Ask, ask_of
+from .occupancy import Held, Occupancy
+from .publishing import published, sets_of_siblings
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from scheduler.framework.cycle_state import CycleState
     from scheduler.framework.handle import Handle
     from scheduler.model import Pod
@@ -29,10 +41,12 @@ if TYPE_CHECKING:
     from scheduler.state.snapshot import Ints, Nodes
 
 NAME = "NVLinkTopology"
-PLACEMENT_ANNOTATION = "scheduling.ai-scheduler.io/placement"
 DOMAIN_ANNOTATION = "scheduling.ai-scheduler.io/domain"
 #: First part of the key under which DefaultBinder finds what to publish; the second is the pod's uid.
 ANNOTATIONS = "annotations"
+CURES = ClusterEvent.POD_REMOVED | ClusterEvent.NODE_ANY | ClusterEvent.NODE_TOPOLOGY_CHANGED
+NICS_FAR = Reason("NicsTooFar", "node(s) had no free GPUs with as many free NICs as near as required", CURES)
+NICS_NEVER = Reason("NicsNeverNear", "node(s) have no GPUs with as many NICs as near as required", CURES)
 
 
 class NVLinkTopologyArgs(ConfigurationModel):
@@ -40,6 +54,11 @@ class NVLinkTopologyArgs(ConfigurationModel):
 
     resource_name: str = Field(default="nvidia.com/gpu", min_length=1)
     """The resource that counts whole GPUs."""
+    nic_resource_names: list[str] = Field(default_factory=lambda: list(NIC_RESOURCES))
+    """The resources that count NICs; a name stands for all that begin with it."""
+    required_nic_scope: Literal["switch", "numa", "node"] | None = None
+    """How near all NICs have to be that a pod asks for: on a PCIe switch of its GPUs, on a NUMA node of theirs, or on the node; the
+    pod's own annotation `scheduling.ai-scheduler.io/nic-scope` goes before it. Without either, near NICs are only preferred."""
 
 
 class NVLinkTopology(Plugin):
@@ -54,12 +73,35 @@ class NVLinkTopology(Plugin):
         """Start without memory: after a restart, the annotations of bound pods tell as much."""
         super().__init__(args or NVLinkTopologyArgs(), handle)
         self._resource: str = self.args.resource_name
-        self._occupancy = Occupancy(self._resource, self._topology_of)
+        self._occupancy = Occupancy(self._resource, self.args.nic_resource_names, self._ask_of, self._topology_of)
 
     @property
     def problems(self) -> dict[str, str]:
         """What could not be read of which node, a sentence by node name; something that is trusted less is used instead."""
         return {name: text for name, text in self._occupancy.problems.items() if name in self.handle.snapshot.row_of}
+
+    def sign(self, pod: Pod) -> Hashable:
+        """Return how near the pod's NICs have to be."""
+        return self._ask_of(pod).required
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        """Leave pods alone whose NICs may be anywhere; refuse one whose annotation cannot be read."""
+        if (text := pod.annotations.get(NIC_SCOPE_ANNOTATION)) is not None:
+            try:
+                parse_scope(text)
+            except TopologyError as error:
+                return Status.unresolvable(Reason("InvalidNicScope", str(error), ClusterEvent.POD_UPDATED))
+        ask = self._ask_of(pod)
+        return None if ask.gpus and ask.required is not None else Status.skip()
+
+    def filter_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts:
+        """Refuse nodes without free GPUs that have the NICs as near as required."""
+        verdicts, ask = Verdicts(len(nodes)), self._ask_of(pod)
+        if ask.gpus and ask.required is not None:
+            far, never = self._occupancy.far(nodes, ask)
+            verdicts.reject(far & ~never, Code.UNSCHEDULABLE, NICS_FAR)
+            verdicts.reject(never, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, NICS_NEVER)
+        return verdicts
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         """Leave pods without GPUs alone."""
@@ -67,7 +109,7 @@ class NVLinkTopology(Plugin):
 
     def score_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
         """Return what the best free set of each node is worth (`scoring.score`)."""
-        return self._occupancy.scores(nodes, pod.requests.get(self._resource, 0))
+        return self._occupancy.scores(nodes, self._ask_of(pod))
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Choose the pod's GPUs, remember them, and leave them for the Binding to publish; others' annotations win."""
@@ -76,15 +118,19 @@ class NVLinkTopology(Plugin):
             return
         self.unreserve(state, pod, node_name)
         annotations = {} if (clique := clique_of(row.node.labels)) is None else {DOMAIN_ANNOTATION: clique}
-        if (found := self._occupancy.choose(row, pod)) is not None:
-            chosen, basis = found
-            self._occupancy.remember(pod.uid, chosen.mask, row, self.handle.cluster.pods)
-            quality = self._occupancy.quality(row, chosen)
-            annotations[GPUS_ANNOTATION] = format_gpus(chosen.mask, basis)
-            annotations[PLACEMENT_ANNOTATION] = f"quality={quality};bandwidth-gbps={chosen.bandwidth_gbps}"
+        wanted = sets_of_siblings(state, pod, self.handle.cluster, self._occupancy.remembered)
+        if (choice := self._occupancy.choose(row, pod, wanted)) is not None:
+            nics = mask_of_gpus(choice.nics.nics) if choice.nics is not None else 0
+            self._occupancy.remember(pod.uid, Held(choice.gpus.mask, nics), row, self.handle.cluster.pods)
+            annotations |= published(choice, self._occupancy.quality(row, choice.gpus), self._occupancy.machine(row))
+            if choice.gpus.mask not in wanted:
+                wanted.append(choice.gpus.mask)
         others = state.read((ANNOTATIONS, pod.uid), {})
         state.write((NAME, pod.uid), annotations.keys() - others.keys())
         state.write((ANNOTATIONS, pod.uid), {**annotations, **others})
+
+    def _ask_of(self, pod: Pod) -> Ask:
+        return ask_of(pod, self._resource, self.args.nic_resource_names, self.args.required_nic_scope)
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Forget the set, and take back the annotations that Reserve added."""
