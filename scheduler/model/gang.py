@@ -95,6 +95,8 @@ class Gang(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     is_one_unit: bool = False
     #: Whether anybody may evict it at all, where its object says so; None where it does not.
     is_preemptible: bool | None = None
+    #: Nobody may evict what its minima need: single members above them may go, the gang as a whole may not.
+    is_minimum_firm: bool = False
     #: The queue that its object names, in the words of its dialect; empty for none (labels may name one too).
     queue: str = ""
 

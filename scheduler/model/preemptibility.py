@@ -8,11 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from .gang import Gang
     from .pod import Pod
 
 _KAI_KEY: Final = "kai.scheduler/preemptibility"
 _VOLCANO_KEY: Final = "volcano.sh/preemptable"
+#: What Go's strconv.ParseBool takes for true.
+_TRUE: Final = ("1", "t", "T", "TRUE", "true", "True")
 #: From this priority on KAI's workloads are not preemptible, if nothing says otherwise.
 KAI_FIRM_PRIORITY: Final = 100
 
@@ -24,8 +28,18 @@ def stated_preemptibility(pod: Pod, gang: Gang | None) -> bool | None:
     kai = pod.labels.get(_KAI_KEY) or pod.annotations.get(_KAI_KEY)
     if kai in ("preemptible", "non-preemptible"):
         return kai == "preemptible"
-    volcano = pod.annotations.get(_VOLCANO_KEY) or pod.labels.get(_VOLCANO_KEY)
-    return volcano == "true" if volcano in ("true", "false") else None
+    return volcano_preemptable(pod.annotations, pod.labels)
+
+
+def volcano_preemptable(annotations: Mapping[str, str], labels: Mapping[str, str]) -> bool | None:
+    """Return what a pod or group says in Volcano's words, the annotation before the label; None if it says nothing.
+
+    What is no truth value is false, as to Volcano (`GetPodPreemptable`).
+    """
+    for told in (annotations, labels):
+        if _VOLCANO_KEY in told:
+            return told[_VOLCANO_KEY] in _TRUE
+    return None
 
 
 def is_firm(pod: Pod, gang: Gang | None) -> bool:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from scheduler.model.dialects import DIALECTS, membership_of
+from scheduler.model.hypernode import HYPERNODE_GROUP
+from scheduler.model.topology_api import TOPOLOGY_KINDS
 from scheduler.topology import NODE_TOPOLOGY_ANNOTATION, PRODUCT_LABEL, TopologyError, machine_of
 
 from .words import count, short_names
@@ -40,7 +42,16 @@ def dump_command(names: Collection[str] = ("ai-scheduler",), dialects: Sequence[
     """Return the command that dumps everything that a simulation reads, with the groups of the dialects of these names."""
     sources = (source for dialect in dialects if dialect.name in names for source in dialect.sources)
     groups = (f"{source.resource}.{source.group}" for source in sources if source.resource not in DUMP_KINDS)
-    return f"kubectl get {','.join((*DUMP_KINDS, *groups))} -A -o yaml"
+    return f"kubectl get {','.join((*DUMP_KINDS, *groups, *_fabrics(names)))} -A -o yaml"
+
+
+def _fabrics(names: Collection[str]) -> list[str]:
+    """Return the kinds that tell of the network where these dialects are spoken; of another project's only with its groups.
+
+    kubectl refuses the whole command for one kind that the cluster does not have.
+    """
+    found = [f"topologies.{kind.group}" for kind in TOPOLOGY_KINDS if kind.dialect in names]
+    return [*found, f"hypernodes.{HYPERNODE_GROUP}"] if "volcano" in names else found
 
 
 @dataclass

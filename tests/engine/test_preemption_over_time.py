@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from scheduler.framework.effects import EvictPod, NominatePod
@@ -314,3 +315,33 @@ def test_preemptor_that_finds_other_room_keeps_no_nomination():
     assert world.node_of("urgent") == "n9"
     world.add(a_pod("later").gpus(8)).wait(61)
     assert world.node_of("later") == "n0"
+
+
+def protecting(what="", pods=()):
+    """Return a world in which a gang of two with a surplus of one, of which this is protected, fills three nodes."""
+    said = {"": {}, "whole": {"is_preemptible": False}, "minimum": {"is_preemptible": True, "is_minimum_firm": True}}
+    gang = msgspec.structs.replace(a_gang("old", 2).build(), **said[what])
+    held = [running(f"old-{k}", f"n{k}").gang("old") for k in range(3)]
+    held = [pod.annotation("volcano.sh/preemptable", str(f"old-{k}" not in pods)) for k, pod in enumerate(held)]
+    return World(nodes(3), gang, [msgspec.structs.replace(pod.build(), started=float(k)) for k, pod in enumerate(held)])
+
+
+@pytest.mark.parametrize(
+    ("what", "pods", "wanted", "evicted"),
+    [
+        ("", (), 3, {"old-0", "old-1", "old-2"}),
+        ("whole", (), 1, set()),
+        ("minimum", (), 1, {"old-2"}),
+        ("minimum", (), 2, set()),
+        ("", ("old-2",), 1, {"old-1"}),
+        ("", ("old-2",), 2, set()),
+        ("", ("old-0", "old-1", "old-2"), 1, set()),
+    ],
+)
+def test_what_a_gang_or_a_pod_protects_is_no_victim(what, pods, wanted, evicted):
+    """Neither for a gang nor for a single pod, whatever their priority; a protected member is spared before others."""
+    world = protecting(what, pods).add(a_gang("new", wanted), members("new", wanted, priority=1000)).wait(5)
+    assert set(world.evicted) == evicted
+    if wanted == 1:
+        world = protecting(what, pods).add(a_pod("single").gpus(8).priority(1000)).wait(5)
+        assert set(world.evicted) == evicted

@@ -1,7 +1,7 @@
 """KAI's PodGroup (scheduling.run.ai), and the annotation and label by which pods belong to it and to its subgroups.
 
 For the list of dialects.  Minima, the tree of subgroups, topologies at every level, the priority class and the staleness
-grace period, the queue and the preemptibility are honoured.  Not honoured: `preemptionDelay`, `markUnschedulable` and
+grace period, the queue and the preemptibility are honoured; in a queue all of a semi-preemptible group counts as preemptible.  Not honoured: `preemptionDelay`, `markUnschedulable` and
 `schedulingBackoff`, and segments, which KAI keeps on owners.
 """
 
@@ -13,14 +13,20 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from scheduler.model.api import ObjectMeta
-from scheduler.model.gang import DEFAULT_GRACE_SECONDS, Gang, GangKey, Membership, Subgroup
+from scheduler.model.gang import (
+    DEFAULT_GRACE_SECONDS,
+    Gang,
+    GangKey,
+    Membership,
+    Subgroup,
+)
 from scheduler.model.topology_constraint import TopologyConstraint
 from scheduler.model.volume_api import ApiStruct
 
 from .counts import shown
 from .dialect import Dialect, GroupSource
 from .ranks import rank_of
-from .reading import checked, identity
+from .reading import checked, identity, label
 from .trees import least_members, tree_problems
 
 if TYPE_CHECKING:
@@ -31,7 +37,10 @@ GROUP = "scheduling.run.ai"
 GROUP_ANNOTATION = "pod-group-name"
 SUBGROUP_LABEL = "kai.scheduler/subgroup-name"
 QUEUE_LABEL = "kai.scheduler/queue"
-PREEMPTIBILITIES = ("", "preemptible", "non-preemptible")
+PREEMPTIBILITY_LABEL = "kai.scheduler/preemptibility"
+#: Of a group that is semi-preemptible, members above the minima may go.
+SEMI_PREEMPTIBLE = "semi-preemptible"
+PREEMPTIBILITIES = {"preemptible": True, "non-preemptible": False, SEMI_PREEMPTIBLE: True}
 
 
 class Topology(ApiStruct, frozen=True):
@@ -89,9 +98,7 @@ def read(api: ApiKaiGroup) -> tuple[Gang, ...]:
     """Return the one gang that a PodGroup is."""
     spec = api.spec
     problems: list[str] = []
-    if (spec.preemptibility or "") not in PREEMPTIBILITIES:
-        allowed = "allowed are preemptible and non-preemptible"
-        problems.append(f"spec.preemptibility: {shown(spec.preemptibility)} is unknown; {allowed}")
+    preemptibility = _preemptibility(api, problems)
     policy, grace_seconds = _staleness(spec.staleness_grace_period, problems)
     _only_one("spec", spec.min_member, spec.min_sub_group, problems)
     parents = {one.parent for one in spec.sub_groups or ()}
@@ -103,7 +110,8 @@ def read(api: ApiKaiGroup) -> tuple[Gang, ...]:
         priority_class_name=spec.priority_class_name or "",
         incomplete_policy=policy,
         grace_seconds=grace_seconds,
-        is_preemptible={"preemptible": True, "non-preemptible": False}.get(spec.preemptibility or ""),
+        is_preemptible=PREEMPTIBILITIES.get(preemptibility),
+        is_minimum_firm=preemptibility == SEMI_PREEMPTIBLE,
         queue=spec.queue or (api.metadata.labels or {}).get(QUEUE_LABEL, ""),
     )
     subgroups, faults = tree_problems(gang)
@@ -112,6 +120,16 @@ def read(api: ApiKaiGroup) -> tuple[Gang, ...]:
     minimum = max(stated, least) if stated is not None else least if gang.subgroups else 1
     whole = msgspec.structs.replace(gang, subgroups=subgroups, min_member=minimum, problems=(*problems, *faults))
     return (whole,)
+
+
+def _preemptibility(api: ApiKaiGroup, problems: list[str]) -> str:
+    """Return what the group says of its preemptibility, in the field or else in the label; empty for nothing."""
+    text, field = api.spec.preemptibility or "", "spec.preemptibility"
+    if not text:
+        text, field = (api.metadata.labels or {}).get(PREEMPTIBILITY_LABEL, ""), label(PREEMPTIBILITY_LABEL)
+    if text and text not in PREEMPTIBILITIES:
+        problems.append(f"{field}: {shown(text)} is unknown; allowed are {', '.join(PREEMPTIBILITIES)}")
+    return text
 
 
 def _subgroup(api: SubGroup, is_parent: bool, problems: list[str]) -> Subgroup:

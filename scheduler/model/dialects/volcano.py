@@ -2,7 +2,7 @@
 
 For the list of dialects; `volcano_policies` reads the parts that divide a group.  Roles are the names of tasks.  Tiers are
 levels of the Topology `hypernodes`, named `tier-N` or by the tier's own name: mode hard is required, soft prefers `tier-1`.
-Not honoured: `minResources`, preferred terms of `topologyAffinity`.  What Volcano would hold and this cannot
+A group with `volcano.sh/preemptable` false is no victim, else its pods say so each.  Not honoured: `minResources`, preferred terms of `topologyAffinity`.  What Volcano would hold and this cannot
 (required terms of `topologyAffinity`, a hard mode without a tier) is a problem: such a group waits.
 """
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from scheduler.model.api import ObjectMeta
 from scheduler.model.gang import Gang, GangKey, Membership, Subgroup
+from scheduler.model.preemptibility import volcano_preemptable
 from scheduler.model.volume_api import ApiStruct
 
 from .counts import shown
@@ -81,7 +82,13 @@ def member(pod: ApiPod) -> Membership | None:
         minimum = number_of(text, annotation(MINIMUM_ANNOTATION), problems)
         implied = Gang(key=key, min_member=minimum) if not problems else None
     role = annotations.get(TASK_KEY) or (pod.metadata.labels or {}).get(TASK_KEY, "")
-    return Membership(key=key, role=role, rank=rank_of(pod), implied=implied, problems=tuple(problems))
+    return Membership(
+        key=key,
+        role=role,
+        rank=rank_of(pod),
+        implied=implied,
+        problems=tuple(problems),
+    )
 
 
 def read(api: ApiVolcanoGroup) -> tuple[Gang, ...]:
@@ -98,6 +105,7 @@ def read(api: ApiVolcanoGroup) -> tuple[Gang, ...]:
     )
     for index, policy in enumerate(spec.sub_group_policy or ()):
         add_policy(parts, policy, f"spec.subGroupPolicy[{policy.name or index}]", problems)
+    is_firm = volcano_preemptable(api.metadata.annotations or {}, api.metadata.labels or {}) is False
     problems += _affinity_problems(spec.topology_affinity or {})
     subgroups = tuple(parts.roles[name] for name in sorted(parts.roles))
     gang = Gang(
@@ -107,6 +115,7 @@ def read(api: ApiVolcanoGroup) -> tuple[Gang, ...]:
         topology=parts.topology,
         priority_class_name=spec.priority_class_name or "",
         was_complete=api.status.phase in COMPLETE_PHASES,
+        is_preemptible=False if is_firm else None,
         queue=spec.queue or "",
         problems=tuple(problems),
     )

@@ -133,7 +133,7 @@ class Units:
         return self._gangs[key].get(pod.uid)
 
     def _split(self, key: GangKey) -> dict[str, Unit | None]:
-        """Return each member's unit: the least important above the minimum go alone, the rest as a whole."""
+        """Return each member's unit: the least important above the minimum go alone, the rest as a whole, or not if protected."""
         placed = [
             (member, node)
             for member in self._cluster.members(key)
@@ -141,12 +141,16 @@ class Units:
             and not self._cluster.is_going(member)
             and (node := self._cluster.node_of(member.uid)) is not None
         ]
-        placed.sort(key=lambda entry: importance(entry[0], self._now))
+        gang = self._cluster.gangs[key]
+        placed.sort(
+            key=lambda entry: (stated_preemptibility(entry[0], gang) is not False, importance(entry[0], self._now))
+        )
         core, surplus = self._spare(key, placed)
         highest = max((member.priority for member, _ in core), default=self._priority)
         can_go = all(self._may_evict(member) for member, _ in core) and not any(
             self._is_stuck(member.uid) for member, _ in placed
         )
+        can_go = can_go and not gang.is_minimum_firm
         spared = tuple(member for member, _ in surplus)
         whole = Unit(tuple(placed), highest, key, surplus=spared) if core and can_go else None
         units: dict[str, Unit | None] = {member.uid: whole for member, _ in core}

@@ -141,3 +141,33 @@ def test_ten_thousand_subgroups_are_read():
     """KAI caps segments there."""
     parts = [{"name": f"s{i}", "parent": "all", "minMember": 1} for i in range(10_000)]
     assert group(subGroups=[{"name": "all"}, *parts]).min_member == 10_000
+
+
+@pytest.mark.parametrize(
+    ("field", "label", "expected"),
+    [
+        (None, None, (None, False)),
+        ("preemptible", None, (True, False)),
+        ("non-preemptible", None, (False, False)),
+        ("semi-preemptible", None, (True, True)),
+        (None, "non-preemptible", (False, False)),
+        ("preemptible", "non-preemptible", (True, False)),
+    ],
+)
+def test_preemptibility_says_what_no_preemption_may_take(field, label, expected):
+    """All of it, or what its minima need; the field goes before the label (KAI's design of the semi-preemptible mode)."""
+    metadata = {"name": "job", "labels": {"kai.scheduler/preemptibility": label} if label else {}}
+    api = msgspec.convert({"metadata": metadata, "spec": {"minMember": 2, "preemptibility": field}}, SOURCE.api_type)
+    (gang,) = SOURCE.read(api)
+    assert ((gang.is_preemptible, gang.is_minimum_firm), gang.problems) == (expected, ())
+
+
+def test_unknown_preemptibility_of_a_label_is_told():
+    """With the label's name and what is allowed."""
+    api = msgspec.convert(
+        {"metadata": {"name": "job", "labels": {"kai.scheduler/preemptibility": "no"}}, "spec": {}}, SOURCE.api_type
+    )
+    (gang,) = SOURCE.read(api)
+    (problem,) = gang.problems
+    assert problem.startswith("metadata.labels[kai.scheduler/preemptibility]: 'no' is unknown")
+    assert problem.endswith("allowed are preemptible, non-preemptible, semi-preemptible")

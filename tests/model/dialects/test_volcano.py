@@ -7,6 +7,7 @@ import pytest
 
 from scheduler.model.dialects.volcano import VOLCANO
 from scheduler.model.gang import GangKey, Subgroup
+from scheduler.model.preemptibility import stated_preemptibility
 from scheduler.model.topology_constraint import TopologyConstraint
 from tests.builders import a_pod
 
@@ -241,3 +242,22 @@ def test_numbers_out_of_range_are_problems(spec, field):
     """One sentence that names the field."""
     (problem,) = group(**spec).problems
     assert problem.startswith(field)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "label", "expected"),
+    [
+        (None, None, None), ("true", None, True), ("1", None, True), ("false", None, False), (None, "false", False),
+        ("true", "false", True), ("false", "true", False), ("odd", "true", False),
+    ],
+)  # fmt: skip
+def test_preemptable_is_read_of_a_pod_and_of_a_group(annotation, label, expected):
+    """The annotation goes before the label, and what is no truth value is false (Volcano's GetPodPreemptable)."""
+    key, pod, meta = "volcano.sh/preemptable", a_pod(), {"name": "job"}
+    if annotation is not None:
+        pod, meta = pod.annotation(key, annotation), meta | {"annotations": {key: annotation}}
+    if label is not None:
+        pod, meta = pod.label(key, label), meta | {"labels": {key: label}}
+    assert stated_preemptibility(pod.build(), None) is expected
+    (gang,) = SOURCE.read(msgspec.convert({"metadata": meta, "spec": {"minMember": 1}}, SOURCE.api_type))
+    assert gang.is_preemptible is (False if expected is False else None)  # then each pod says it for itself
