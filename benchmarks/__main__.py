@@ -1,9 +1,11 @@
 """`python -m benchmarks`: what needs nothing but Python; the others say what they need."""
 
-from benchmarks import fabric
+from benchmarks import fabric, gpu_sets
 from benchmarks.engine import main
 
 if __name__ == "__main__":
     main()
     fabric.main([])
+    print()
+    gpu_sets.main([])
     print("\nOn a real API server: python -m benchmarks.bind_rate, python -m benchmarks.kopf_cost")

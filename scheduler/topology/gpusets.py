@@ -19,10 +19,15 @@ from .nics import NicAsk, NicPreference, choose_nics
 from .setsearch import MAX_TABLED_GPUS, GrownSearch, SetSearch, TabledSearch, UniformSearch
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
 _NEXT_SIZES = (2, 4, 8, 16, 32)
 """Sizes that later pods are expected to ask for: powers of two, as parallel training does."""
+
+_MOST_FILLED_GPUS = 8
+"""Up to so many GPUs, the first question about a size answers it for every mask; for more, each mask when it is asked about."""
 
 _MAX_KEPT_ANSWERS = 16_384
 """Answers kept for one machine type; 8 GPUs have 1,024 questions in all."""
@@ -55,7 +60,7 @@ class GpuSetTable:
 
         Chosen by bandwidth, then by what it leaves behind: the bandwidths of the heaviest sets of 2, 4, 8, … and k GPUs among
         the rest; then by PCIe closeness, its own and theirs; then by the lowest indices. So one GPU is taken where the rest
-        loses least. The first answer costs what `setsearch` says, later ones O(1). Raises
+        loses least. The first answer for a mask (of up to 8 GPUs: for a size) costs what `setsearch` says, later ones O(1). Raises
         TopologyError for a mask outside the machine or k < 0.
         """
         kept = self._kept.get((free_mask, k))
@@ -64,11 +69,20 @@ class GpuSetTable:
         self._check(free_mask, k)
         if k > free_mask.bit_count():
             return None
+        if k and isinstance(self._search, TabledSearch) and self.machine.gpu_count <= _MOST_FILLED_GPUS:
+            return self._fill(self._search, k)[free_mask, k]
         if len(self._kept) >= _MAX_KEPT_ANSWERS:
             self._kept.popitem(last=False)
         mask = self._search.choose(free_mask, k, sorted({*_NEXT_SIZES, k})) if k else 0
         best = self._kept[free_mask, k] = self._set_of(mask)
         return best
+
+    def _fill(self, search: TabledSearch, k: int) -> Mapping[tuple[int, int], GpuSet]:
+        """Answer for every mask at once."""
+        chosen = search.choose_all(k, sorted({*_NEXT_SIZES, k})).tolist()
+        sets = {mask: self._set_of(mask) for mask in set(chosen) if mask >= 0}
+        self._kept.update({(free, k): sets[mask] for free, mask in enumerate(chosen) if mask >= 0})
+        return self._kept
 
     def best_near(self, free_mask: int, k: int, ask: NicAsk) -> GpuSet | None:
         """Return the best set for a pod that asks for NICs as well; None when too few GPUs, or NICs that are near enough, are free.

@@ -94,6 +94,20 @@ class TabledSearch:
         sets = self._sets(k)
         return self._choose(sets[(sets & ~free) == 0], free, k, next_sizes, None)
 
+    def choose_all(self, k: int, next_sizes: Sequence[int]) -> NDArray[np.int64]:
+        """Return what `choose` does for every mask at once, -1 where it has fewer than k GPUs; O(2^n · sets of k), so for few GPUs."""
+        sets, free = self._sets(k), np.arange(len(self._sizes), dtype=np.int64)[:, None]
+        if not len(sets):
+            return np.full(len(self._sizes), -1, dtype=np.int64)
+        bandwidths = np.where((sets & ~free) == 0, self._set_weights[sets] >> LOCALITY_BITS, -1)
+        is_best = (bandwidths == bandwidths.max(axis=1, keepdims=True)) & (bandwidths >= 0)
+        left = free & ~sets
+        worth = np.zeros(left.shape, dtype=np.int64)
+        for size in next_sizes:
+            worth += np.where(size <= self._sizes[free] - k, self._heaviest(size)[left], 0)
+        keys = np.where(is_best, _key(worth, self._set_weights[sets] & _LOCALITY), -1)
+        return np.where(is_best.any(axis=1), sets[keys.argmax(axis=1)], -1)
+
     def choose_near(self, free: int, k: int, next_sizes: Sequence[int], near: NicPreference, ask: NicAsk) -> int | None:
         """Return the best set that has NICs as near as required, NICs compared right after the bandwidth; None if none has."""
         sets = self._sets(k)
@@ -114,9 +128,7 @@ class TabledSearch:
         for size in next_sizes:
             if size <= free.bit_count() - k:
                 worth += self._heaviest(size)[left]
-        closeness = self._set_weights[inside] & _LOCALITY
-        keys = (((worth >> LOCALITY_BITS) << LOCALITY_BITS | closeness) << LOCALITY_BITS) | (worth & _LOCALITY)
-        return int(inside[keys.argmax()])
+        return int(inside[_key(worth, self._set_weights[inside] & _LOCALITY).argmax()])
 
     def _heaviest_by_mask(self, k: int) -> NDArray[np.int64]:
         """Return for each mask its heaviest subset of k (-1 where it has fewer GPUs): a maximum over subsets, bit by bit."""
@@ -130,6 +142,14 @@ class TabledSearch:
         """Return all masks of k GPUs, those of the lowest indices first."""
         masks = np.flatnonzero(self._sizes == k)
         return masks[np.argsort(self._order[masks], kind="stable")]
+
+
+def _key(worth: NDArray[np.int64], closeness: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return what sets of equal bandwidth are compared by: bandwidths that are left, their own closeness, that of what is left."""
+    key: NDArray[np.int64] = ((worth >> LOCALITY_BITS << LOCALITY_BITS | closeness) << LOCALITY_BITS) | (
+        worth & _LOCALITY
+    )
+    return key
 
 
 class GrownSearch:

@@ -78,6 +78,24 @@ def test_closed_form_of_uniform_machines_equals_exhaustive_search(count, gbps, c
     assert uniform.heaviest(free, k) == tabled.heaviest(free, k)
 
 
+@settings(deadline=None)
+@given(machines(), st.integers(1, 5))
+def test_all_masks_at_once_are_answered_as_one_by_one(machine, k):
+    """The filled table holds what each question would have been answered."""
+    search, sizes = TabledSearch(machine.pair_weights), sorted({2, 4, 8, k})
+    for free, mask in enumerate(search.choose_all(k, sizes).tolist()):
+        assert mask == (search.choose(free, k, sizes) if free.bit_count() >= k else -1)
+
+
+@pytest.mark.parametrize("k", range(2, 7))
+def test_dgx1_gives_the_most_links_whatever_is_free(k):
+    """For every occupancy of a DGX-1V, the chosen set has as many links as the best of all free ones."""
+    machine = known_machine("Tesla-V100-SXM2-16GB", 8)
+    for free in range(256):
+        if free.bit_count() >= k:
+            assert table_of(machine).best(free, k).bandwidth_gbps == best_bandwidth(machine, free, k)
+
+
 @pytest.mark.parametrize("node", ["4xRTX8000", "DGX1Pascal", "DGX1Volta"])
 def test_best_set_has_the_most_links_of_nvidias_topologies(vectors, node):
     """For every size the published optimum of links is reached, by one of the published sets where all are listed."""
