@@ -21,6 +21,7 @@ from .flights import Flights
 from .moves import Moves
 from .preempting import Preempting
 from .queue import Entry, WorkQueue
+from .queue_statuses import QueueStatuses
 from .reporter import Reporter, pod_ref
 from .topologies import TopologyStatuses
 from .workloads import Workloads
@@ -70,6 +71,7 @@ class Core:
         self.access = Access(
             self.cluster, self.flights, clock, self.runtimes, self.ties, configuration.feature_gates, self.queues
         )
+        self.queue_statuses = QueueStatuses(self.cluster, self.queues, self.queue, self.emit)
         self.moves = Moves(self.cluster, self.emit)
         self.preempting = Preempting(self.cluster, self.reporter, self.emit, self.access.stuck, self.moves)
         #: Changes since the queue was last woken.

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
     from scheduler.config import SchedulerConfiguration
-    from scheduler.framework.effects import Effect, PlacementSummary
+    from scheduler.framework.effects import Effect, PlacementSummary, QueuePlace
     from scheduler.framework.workload import Workload
     from scheduler.model import Gang, GangKey, Pod
     from scheduler.state.cluster import ClusterState
@@ -117,7 +117,7 @@ class Engine:
             return self._clock()
         times = (
             core.queue.next_time(), core.flights.next_deadline(), core.preempting.next_deadline(), core.reporter.next_time(),
-            core.topologies.next_time(), core.moves.next_deadline(),
+            core.topologies.next_time(), core.queue_statuses.next_time(), core.moves.next_deadline(),
             min(core.partial.values(), default=None), self._health.next_deadline(),
             min((until for nodes in core.access.shunned.values() for until in nodes.values()), default=None),
         )  # fmt: skip
@@ -132,6 +132,10 @@ class Engine:
             first = next(iter(flight.seats.values())).pod
             found.append(_pending(flight.workload, phase, len(flight.seats), first.namespace, first.name, None))
         return sorted(found, key=lambda p: (-p.priority, p.key, p.phase))
+
+    def queue_positions(self) -> dict[str, list[QueuePlace]]:
+        """Return what waits in each queue, in the order in which it will be tried; nothing without queues."""
+        return self._core.queue_statuses.positions() if self._core.queues.is_on else {}
 
     def _begin(self, now: float) -> bool:
         """Take the next workload; False if there is none."""
@@ -235,6 +239,7 @@ class Engine:
         for gang_key in core.reporter.due_gangs(now):
             self._write_gang(gang_key)
         core.topologies.write(now)
+        core.queue_statuses.write(now)
 
     def _write_gang(self, key: GangKey) -> None:
         core = self._core

@@ -123,6 +123,11 @@ class WorkQueue:
         """Walk over all entries in the order of arrival."""
         return iter(self._entries.values())
 
+    @property
+    def version(self) -> int:
+        """A number that grows whenever a workload moves."""
+        return self._versions
+
     def get(self, key: str) -> Entry | None:
         """Return a workload's entry."""
         return self._entries.get(key)
@@ -159,6 +164,7 @@ class WorkQueue:
         if entry is not None:
             self._unlist(entry)
             entry.version = 0
+            self._versions += 1
             if self._tried is entry:
                 self._tried = None
 

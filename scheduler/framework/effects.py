@@ -158,6 +158,48 @@ class SetGangStatus(Effect):
 
 
 @dataclass(frozen=True, slots=True)
+class QueueResource:
+    """How much of one resource a queue has, as texts."""
+
+    name: str
+    guaranteed: str
+    allocated: str
+    requested: str
+    fair_share: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePlace:
+    """A workload that waits in a queue, and its place there, from 1."""
+
+    position: int
+    #: pod or gang.
+    kind: str
+    namespace: str
+    name: str
+    #: Why it waits, as one word; empty before it was tried.
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SetQueueStatus(Effect):
+    """Write the status of a Queue of ours; the objects of other projects are never written."""
+
+    name: str
+    uid: str
+    observed_generation: int
+    resources: tuple[QueueResource, ...]
+    #: The largest part of any resource of the cluster that it uses, such as 0.250.
+    share: str
+    pending_count: int
+    pending: tuple[QueuePlace, ...]
+    #: Condition "Usable": status, reason, message.
+    usable: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class SetTopologyStatus(Effect):
     """Write the condition Usable of a Topology of ours; the objects of other projects are never written."""
 

@@ -24,6 +24,7 @@ from scheduler.framework.effects import (
     SelectNode,
     SetGangStatus,
     SetPodScheduled,
+    SetQueueStatus,
     SetTopologyStatus,
 )
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from .inbox import Put
     from .native_groups import GroupWriters
+    from .queue_writer import QueueWriter
     from .topology_writer import TopologyWriter
     from .volumes import VolumeWriter
     from .writer import GangWriter, PodWriter
@@ -69,6 +71,7 @@ class Binder:
         gangs: GangWriter | GroupWriters,
         volumes: VolumeWriter,
         topologies: TopologyWriter,
+        queues: QueueWriter,
         recorder: Recorder,
         put: Put,
         *,
@@ -81,6 +84,7 @@ class Binder:
         self._gangs = gangs
         self._volumes = volumes
         self._topologies = topologies
+        self._queue_objects = queues
         self._recorder = recorder
         self._put = put
         self._may_write = may_write
@@ -174,7 +178,7 @@ class Binder:
             outcome = "failed"
         self._on_done(effect, outcome, time.perf_counter() - began)
 
-    async def _dispatch(self, effect: Effect) -> str:  # noqa: PLR0911 - one return per kind of answer
+    async def _dispatch(self, effect: Effect) -> str:  # noqa: C901, PLR0911 - one return per kind of answer
         match effect:
             case BindPod():
                 return await self._bind(effect)
@@ -191,6 +195,8 @@ class Binder:
                 return "done" if await self._gangs.set_status(effect) else "skipped"
             case SetTopologyStatus():
                 return "done" if await self._topologies.set_status(effect) else "skipped"
+            case SetQueueStatus():
+                return "done" if await self._queue_objects.set_status(effect) else "skipped"
             case EmitEvent():
                 self._recorder.record(effect)
             case PrepareBinding():
@@ -255,6 +261,8 @@ def _key(effect: Effect) -> str | None:
             return f"gang {effect.uid}"
         case SetTopologyStatus():
             return f"topology {effect.uid}"
+        case SetQueueStatus():
+            return f"queue {effect.uid}"
     return None
 
 
@@ -262,4 +270,6 @@ def _supersedes(new: Effect, old: Effect) -> bool:
     """Tell whether an effect makes an older, unsent one on the same object moot: a later status, or a binding."""
     if isinstance(new, BindPod):
         return isinstance(old, NominatePod | SetPodScheduled)
-    return type(new) is type(old) and isinstance(new, NominatePod | SetPodScheduled | SetGangStatus | SetTopologyStatus)
+    return type(new) is type(old) and isinstance(
+        new, NominatePod | SetPodScheduled | SetGangStatus | SetTopologyStatus | SetQueueStatus
+    )

@@ -1,4 +1,4 @@
-"""HealthServer: /metrics, /healthz (also /livez) and /readyz over plain HTTP.
+"""HealthServer: /metrics, /queues, /healthz (also /livez) and /readyz over plain HTTP.
 
 For kubelets and Prometheus.  A check is a function that returns what is wrong, or an empty text; it must be quick, since
 it runs in the event loop.  That the server answers at all shows that the loop turns.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 from aiohttp import web
@@ -36,6 +36,8 @@ class HealthServer:
         self.alive: dict[str, Check] = {}
         #: What keeps it from working yet.
         self.ready: dict[str, Check] = {}
+        #: Read-only documents by path, shown as JSON where the metrics are.
+        self.documents: dict[str, Callable[[], dict[str, Any]]] = {}
         #: Where it listens, by address asked for: (host, port).
         self.bound: dict[str, tuple[str, int]] = {}
 
@@ -50,6 +52,8 @@ class HealthServer:
                 app.router.add_get("/readyz", self._page(lambda: self.ready))
             if address == metrics:
                 app.router.add_get("/metrics", self._metrics)
+                for path, document in self.documents.items():
+                    app.router.add_get(path, self._document(document))
             try:
                 await self._listen(app, address)
             except OSError as error:
@@ -81,6 +85,14 @@ class HealthServer:
                 return web.Response(text="ok")
             lines = [f"[-]{name}: {problem}" for name, problem in problems.items()]
             return web.Response(status=503, text="\n".join(lines) + "\n")
+
+        return page  # type: ignore[return-value]
+
+    def _document(
+        self, document: Callable[[], dict[str, Any]]
+    ) -> Callable[[web.Request], asyncio.Future[web.Response]]:
+        async def page(_: web.Request) -> web.Response:
+            return web.json_response(document())
 
         return page  # type: ignore[return-value]
 

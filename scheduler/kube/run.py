@@ -43,6 +43,7 @@ from .metrics import Metrics
 from .native_groups import GroupWriters, NativeGroup, NativeGroupWriter, native_groups
 from .observing import Observer
 from .operator import Operator
+from .queue_writer import QueueWriter, place_of
 from .standby import Standby
 from .topology_writer import TopologyWriter
 from .views import PodViews
@@ -110,6 +111,7 @@ class Process:
         )
         self.health.alive = {"loop": self._loop_problem, "watches": self._watch_problem}
         self.health.ready = {"views": self._sync_problem}
+        self.health.documents = {"/queues": self._queues}
 
     def _connect(self, login: Login) -> None:
         """Make the parts that talk to the API server."""
@@ -128,6 +130,7 @@ class Process:
             GroupWriters(GangWriter(client), NativeGroupWriter(client, self._native_groups_of)),
             VolumeWriter(client),
             TopologyWriter(client),
+            QueueWriter(client),
             self._recorder,
             self._inbox.put,
             may_write=self.may_write,
@@ -352,6 +355,11 @@ class Process:
 
     def _count_refused(self, resource: str) -> None:
         self._count("ai_scheduler_objects_refused_total", resource)
+
+    def _queues(self) -> dict[str, Any]:
+        """Return every workload that waits in a queue, with its place; a replica that stands by knows of none."""
+        found = self.engine.queue_positions() if self.engine is not None else {}
+        return {"queues": {name: [place_of(place) for place in places] for name, places in found.items()}}
 
     def _exposition(self) -> tuple[bytes, str]:
         """Bring the gauges up to date and return all metrics."""

@@ -5,6 +5,7 @@ For the engine.  It follows the objects: a change of one makes a new tree and ne
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from scheduler.framework.status import ClusterEvent, Reason, Status
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from scheduler.model import GangKey, Pod
     from scheduler.state.cluster import ClusterState
 
+    from .ledger import Use
     from .tree import Node
 
 _GATE_CURES = ClusterEvent.QUEUE_CHANGED | ClusterEvent.NAMESPACE_CHANGED | ClusterEvent.POD_UPDATED
@@ -167,6 +169,36 @@ class Queues:
         admission = admit(workload, pods, node, books.ledger)
         asks = sum_of(needed_pods(workload, pods))
         return Reclaim(workload, asks, node, books.ledger, books.fairness, admission.excesses, self._clock())
+
+    def version(self) -> object:
+        """Return what is different whenever a number or the tree is; O(changed pods)."""
+        if self._books is None:
+            return None
+        self._books.ledger.refresh()
+        return id(self._books), self._books.ledger.version, self._cluster.offered_generation
+
+    def use(self, node: Node) -> Use:
+        """Return what a queue of the tree uses; there must be queues."""
+        assert self._books is not None
+        return self._books.ledger.use(node)
+
+    def fairness(self) -> Fairness:
+        """Return the fair shares; there must be queues."""
+        assert self._books is not None
+        return self._books.fairness
+
+    def place_of(self, workload: Workload) -> tuple[str, Fraction]:
+        """Return the queue that a workload waits in, empty if it may not be there, and what its namespace uses of a fair one."""
+        books = self._books
+        first = next(iter(workload.pods.values()))
+        if books is None or (home := books.ledger.home_of(first)).problem:
+            return "", Fraction(0)
+        share = Fraction(0)
+        if home.node.queue.ordering == "Fair":
+            amounts = books.ledger.use(home.node).by_namespace.get(first.namespace, {})
+            cluster = self.offered()
+            share = max((Fraction(n, cluster[r]) for r, n in amounts.items() if cluster.get(r)), default=share)
+        return str(home.node.key), share
 
     def offered(self) -> dict[str, int]:
         """Return what nodes that take pods offer together, by resource."""

@@ -34,6 +34,7 @@ from scheduler.framework.effects import (
     SelectNode,
     SetGangStatus,
     SetPodScheduled,
+    SetQueueStatus,
     SetTopologyStatus,
 )
 from scheduler.model import Gang, GangKey, Node, Pod, PriorityClass, pod_from_api
@@ -272,7 +273,7 @@ class Cluster:
                     self._set_condition(sim, "False", reason, message)
             case SetGangStatus():
                 self._set_gang_status(effect)
-            case SetTopologyStatus():
+            case SetTopologyStatus() | SetQueueStatus():
                 pass  # nothing in a simulation reads it
             case EmitEvent():
                 self.events.append(effect)

@@ -21,6 +21,7 @@ from scheduler.framework.effects import (
     SetPodScheduled,
 )
 from scheduler.kube.binder import Binder
+from scheduler.kube.queue_writer import QueueWriter
 from scheduler.kube.topology_writer import TopologyWriter
 from scheduler.kube.volumes import VolumeWriter
 from scheduler.kube.writer import GangWriter, PodWriter
@@ -53,6 +54,7 @@ class World:
             GangWriter(client, now=lambda: "2025-01-01T00:00:00Z"),
             VolumeWriter(client),
             TopologyWriter(client, now=lambda: "2025-01-01T00:00:00Z"),
+            QueueWriter(client, now=lambda: "2025-01-01T00:00:00Z"),
             self,
             self.said.append,
             may_write=lambda: self.has_lease,

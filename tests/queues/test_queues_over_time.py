@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.engine import inputs as i
+from scheduler.framework.effects import SetQueueStatus
 from scheduler.model.label_tests import LabelTest
 from scheduler.model.queue import QUEUE_LABEL, Queue
 from tests.builders import a_gang, a_node, a_pod, gangs_of
@@ -187,3 +188,27 @@ def test_usage_is_the_same_after_a_restart():
     know(world, a_queue("a", limit=4))
     world.wait(3)
     assert "limit 4 nvidia.com/gpu, 4 used, asks 4" in world.pending("p2").message
+
+
+def test_the_status_says_what_a_queue_has_and_who_waits_and_is_written_only_when_it_changes():
+    """After five seconds, and never again while nothing happens."""
+    world = a_world(8, a_queue("org", 8), a_queue("a", 4, 4, parent="org"), a_queue("bad", parent="nowhere"))
+    world.add(*(queued(f"p{number:02}", "a", 1, created=number) for number in range(26))).wait(30)
+    written = {effect.name: effect for effect in world.of(SetQueueStatus)}
+    status = written["a"]
+    (gpus,) = [one for one in status.resources if one.name == "nvidia.com/gpu"]
+    assert (gpus.guaranteed, gpus.allocated, gpus.requested, gpus.fair_share) == ("4", "4", "26", "4")
+    assert (status.share, status.pending_count, len(status.pending)) == ("0.500", 22, 20)
+    assert [(place.position, place.name, place.reason) for place in status.pending[:2]] == [
+        (1, "p04", "QueueLimit"),
+        (2, "p05", "QueueLimit"),
+    ]
+    assert (status.usable, written["org"].pending_count, written["org"].share) == ("True", 22, "0.500")
+    assert (written["bad"].usable, written["bad"].reason) == ("False", "InvalidQueue")
+    assert "there is no queue nowhere; allowed are a, org" in written["bad"].message
+    assert len(world.engine.queue_positions()["a"]) == 22
+    count = len(world.of(SetQueueStatus))
+    world.wait(200)
+    assert len(world.of(SetQueueStatus)) == count
+    world.remove("p00").wait(10)
+    assert [effect.name for effect in world.of(SetQueueStatus)[count:]] == ["a", "org"]

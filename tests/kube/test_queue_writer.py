@@ -1,0 +1,68 @@
+"""The status of our Queue objects as it is written: only if it differs, and with the time of its last turn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scheduler.framework.effects import QueuePlace, QueueResource, SetQueueStatus
+from scheduler.kube.queue_writer import QueueWriter
+
+PATH = "/apis/scheduling.ai-scheduler.io/v1alpha1/queues/team"
+
+
+class Server:
+    """Keeps one object as an API server keeps it."""
+
+    def __init__(self) -> None:
+        self.status: dict[str, Any] = {}
+        self.bodies: list[dict[str, Any]] = []
+
+    async def get(self, path: str) -> dict[str, Any]:
+        assert path == PATH
+        return {"metadata": {"uid": "u"}, "status": self.status} if self.status else {"metadata": {"uid": "u"}}
+
+    async def patch(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        assert path == f"{PATH}/status"
+        self.bodies.append(body)
+        self.status |= body["status"]
+        return {}
+
+
+def effect(count: int = 1, usable: str = "True") -> SetQueueStatus:
+    """Return what is to be written."""
+    gpus = QueueResource("nvidia.com/gpu", "4", "2", "6", "4")
+    place = QueuePlace(1, "gang", "ns", "job", "QueueLimit")
+    return SetQueueStatus("team", "u", 3, (gpus,), "0.250", count, (place,), usable, "Usable", "")
+
+
+async def test_a_status_is_written_once_and_its_time_survives_a_restart() -> None:
+    """The uid is a precondition: a namesake that came meanwhile gets nothing."""
+    server = Server()
+    assert await QueueWriter(server, lambda: "t1").set_status(effect())  # type: ignore[arg-type]
+    assert server.bodies == [
+        {
+            "metadata": {"uid": "u"},
+            "status": {
+                "observedGeneration": 3,
+                "resources": [
+                    {"name": "nvidia.com/gpu", "guaranteed": "4", "allocated": "2", "requested": "6", "fairShare": "4"}
+                ],
+                "share": "0.250",
+                "pendingWorkloads": 1,
+                "pending": [
+                    {"position": 1, "kind": "gang", "namespace": "ns", "name": "job", "reason": "QueueLimit"}
+                ],
+                "conditions": [
+                    {
+                        "type": "Usable", "status": "True", "reason": "Usable", "message": "",
+                        "observedGeneration": 3, "lastTransitionTime": "t1",
+                    }
+                ],
+            },
+        }
+    ]  # fmt: skip
+    assert not await QueueWriter(server, lambda: "t2").set_status(effect())  # type: ignore[arg-type]
+    assert await QueueWriter(server, lambda: "t3").set_status(effect(count=2))  # type: ignore[arg-type]
+    assert server.status["conditions"][0]["lastTransitionTime"] == "t1"
+    assert await QueueWriter(server, lambda: "t4").set_status(effect(usable="False"))  # type: ignore[arg-type]
+    assert server.status["conditions"][0]["lastTransitionTime"] == "t4"
