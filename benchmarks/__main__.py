@@ -1,6 +1,6 @@
 """`python -m benchmarks`: what needs nothing but Python; the others say what they need."""
 
-from benchmarks import fabric, gpu_sets
+from benchmarks import fabric, gpu_sets, policies
 from benchmarks.engine import main
 
 if __name__ == "__main__":
@@ -8,4 +8,5 @@ if __name__ == "__main__":
     fabric.main([])
     print()
     gpu_sets.main([])
+    policies.main([])
     print("\nOn a real API server: python -m benchmarks.bind_rate, python -m benchmarks.kopf_cost")

@@ -15,6 +15,7 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
+from . import policies
 from .reading import give_up
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 #: Options of `simulate` that say something about manifests, and those that say something about traces.
 OF_MANIFESTS = ("paths", "duration_from", "submit_from", "schedule_all", "report")
-OF_TRACES = ("gangs", "nodes", "gpus_per_node", "seed", "first", "virtual_cluster")
+OF_TRACES = ("gangs", "nodes", "gpus_per_node", "seed", "first", "virtual_cluster", "policy")
 _MOST_NODES, _MOST_GPUS = 10_000, 1024
 
 
@@ -42,6 +43,8 @@ class TraceChoice:
     seed: int
     first: int | None
     virtual_cluster: str
+    #: Simulate the order of this policy alone; None for the real engine.
+    policy: str | None
 
 
 def trace_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -60,6 +63,8 @@ def trace_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--seed", type=click.IntRange(0), default=0, show_default=True,
                      help="Of the random order with --gangs off."),
         click.option("--first", type=click.IntRange(1), metavar="JOBS", help="Replay only the first so many jobs."),
+        click.option("--policy", type=click.Choice(policies.NAMES),
+                     help="Simulate this order alone, without engine and pods; srtf and srsf know how long jobs run."),
         click.option("--virtual-cluster", metavar="NAME", help="Replay only the jobs of this cluster of a philly trace."),
     )):  # fmt: skip
         command = option(command)
@@ -72,7 +77,9 @@ def check_options(context: click.Context) -> None:
     given = {name for name in context.params if context.get_parameter_source(name) is not default}
     given -= {name for name in given if context.params[name] in ((), None)}
     has_trace = context.params["trace"] is not None
-    parameters = {parameter.name: parameter for parameter in context.command.params}
+    parameters: dict[str | None, click.Parameter] = {parameter.name: parameter for parameter in context.command.params}
+    if context.params["policy"] is not None and has_trace:
+        _check_policy_options(given, parameters)
     wrong = [parameters[name] for name in (OF_MANIFESTS if has_trace else OF_TRACES) if name in given]
     names = ", ".join("PATH" if isinstance(found, click.Argument) else found.opts[0] for found in wrong)
     if wrong:
@@ -81,6 +88,13 @@ def check_options(context: click.Context) -> None:
         raise click.UsageError("Missing argument 'PATH...', or --trace.")
     if has_trace and context.params["virtual_cluster"] is not None and context.params["trace"][0] != "philly":
         raise click.UsageError("--virtual-cluster: allowed with --trace philly only; no other format names clusters.")
+
+
+def _check_policy_options(given: set[str], parameters: dict[str | None, click.Parameter]) -> None:
+    """Refuse options that say something about the engine or its pods."""
+    names = ", ".join(parameters[name].opts[0] for name in policies.OF_THE_ENGINE if name in given)
+    if names:
+        raise click.UsageError(f"{names}: not allowed with --policy, which needs no engine and no pods.")
 
 
 def replay_trace(
@@ -94,6 +108,9 @@ def replay_trace(
     shape = ClusterShape(choice.nodes, choice.gpus_per_node)
     options = ReplayOptions(shape, choice.has_gangs, choice.seed, start_delay, until)
     trace = _trace(choice, options)
+    if choice.policy is not None:
+        source = {"format": choice.format, "file": choice.file}
+        return policies.run_under_policy(choice.policy, trace, shape, source, output)
     with _progress(is_shown=not is_quiet) as on_moment:
         replayed = replay(trace, configuration, options, on_moment=on_moment)
     _tell(replayed, choice, output)

@@ -105,7 +105,7 @@ def simulate(
     context: click.Context, paths: tuple[str, ...], duration_from: str | float, submit_from: str, *, schedule_all: bool, file: str | None,
     profile: str | None, until: float | None, start_delay: float, output: str, report: str | None, quiet: bool,
     exit_zero: bool, trace: tuple[str, str] | None, gangs: str, nodes: int, gpus_per_node: int, seed: int,
-    first: int | None, virtual_cluster: str | None,
+    first: int | None, virtual_cluster: str | None, policy: str | None,
 ) -> None:  # fmt: skip
     """Run manifests on an embedded cluster: the real engine and plugins, simulated kubelets, virtual time.
 
@@ -135,7 +135,7 @@ def simulate(
     if profile is not None:
         configuration = with_base(configuration, profile)
     if trace is not None:
-        choice = TraceChoice(*trace, nodes, gpus_per_node, gangs == "on", seed, first, virtual_cluster or "")
+        choice = TraceChoice(*trace, nodes, gpus_per_node, gangs == "on", seed, first, virtual_cluster or "", policy)
         fits = replay_trace(choice, configuration, start_delay, until, output=output, is_quiet=quiet)
         raise click.exceptions.Exit(0 if fits or exit_zero else DOES_NOT_FIT)
     page = _page_path(report)

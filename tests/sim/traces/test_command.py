@@ -112,3 +112,26 @@ def test_options_that_do_not_go_together(arguments: tuple[str, ...], text: str, 
     result = call(*(file if argument == "FILE" else argument for argument in arguments))
     assert result.exit_code == 2
     assert text in result.stderr
+
+
+def test_a_policy_runs_without_engine(file: str) -> None:
+    """Every job ends, and JSON has the documented keys."""
+    result = call("--trace", "muri", file, "--nodes", "2", "--policy", "srsf", "-o", "json")
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert set(told) == {"trace", "policy", "knows_run_times", "cluster", "metrics"}
+    assert (told["policy"], told["knows_run_times"], told["metrics"]["finished"]) == ("srsf", True, 3)
+    assert set(told["metrics"]) == {
+        "jobs", "finished", "mean_jct_seconds", "p99_jct_seconds", "mean_wait_seconds", "makespan_seconds",
+        "gpu_utilisation", "preemptions", "lost_gpu_seconds",
+    }  # fmt: skip
+    table = call("--trace", "muri", file, "--nodes", "2", "--policy", "fifo")
+    assert "under policy fifo (no engine, no pods)" in table.stdout
+
+
+def test_a_policy_refuses_options_of_the_engine(file: str) -> None:
+    """They would mean nothing."""
+    result = call("--trace", "muri", file, "--policy", "fifo", "--gangs", "off", "--until", "5")
+    assert result.exit_code == 2
+    assert "--gangs, --until: not allowed with --policy" in result.stderr
+    assert call("--policy", "fifo", "x.yaml").exit_code == 2
