@@ -17,6 +17,7 @@ from scheduler.state.fabrics import Fabrics, UnknownLevelError
 from scheduler.topology.hypernodes import HYPERNODES
 
 from .candidates import Candidate
+from .holders import Holder, Holders
 from .parts import parts_of
 from .placement import Placer
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from scheduler.topology.fabric import Fabric
 
     from .flights import Flights
+    from .parts import Part
 
 #: Shapes that are kept from cycle to cycle; a shape of a cluster of 5,000 nodes takes about 0.3 MB.
 _MOST_CANDIDATES = 64
@@ -68,6 +70,8 @@ class Access:
         self._runtimes = runtimes
         self._ties = ties
         self._candidates: dict[tuple[str, object], Candidate] = {}
+        #: The gang that was looked at last, its parts, and who keeps it out of domains: the same for all tries of an attempt.
+        self._in_parts: tuple[Workload, Part, Holders, int] | None = None
         #: (pod uid, plugin, text), to be carried out by the engine.
         self.rejections: list[tuple[str, str, str]] = []
         self.activations: list[str] = []
@@ -222,12 +226,15 @@ class Access:
 
         placer.needs = needs
         placer.shunned = frozenset(self.shunned_rows(needs.gang.key, self.now()))
-        try:
-            parts = parts_of(workload, self.snapshot, self.cluster, fabric_of)
-            placer.taken = self._taken(needs.gang)
-        except UnknownLevelError as error:
-            placer.problem = str(error)
-            return
+        if self._in_parts is None or self._in_parts[0] is not workload or self._in_parts[3] != self.snapshot.generation:
+            try:
+                parts = parts_of(workload, self.snapshot, self.cluster, fabric_of)
+                holders = self._holders(workload.priority, needs.gang)
+                self._in_parts = workload, parts, holders, self.snapshot.generation
+            except UnknownLevelError as error:
+                placer.problem = str(error)
+                return
+        _, parts, placer.holders, _ = self._in_parts
         if parts.fabric is not None or needs.gang.subgroups or placer.shunned:
             placer.parts = parts
 
@@ -236,26 +243,28 @@ class Access:
         is_soft = not (constraint.required or constraint.segment_required or constraint.exclusive or constraint.spread)
         return is_soft and constraint.topology == HYPERNODES and not self.cluster.objects.all(HyperNode)
 
-    def _taken(self, gang: Gang) -> dict[tuple[str, str], Bools]:
-        """Return the rows that other gangs have for themselves, by the topology and level that this one asks the same of."""
-        asked = {(c.topology, c.exclusive): c for c in _constraints(gang) if c.exclusive}
-        found: dict[tuple[str, str], Bools] = {}
-        for key, constraint in asked.items():
+    def _holders(self, priority: int, gang: Gang) -> Holders:
+        """Return the members of other gangs that have domains for themselves which this one asks for.
+
+        Those that are not there yet, as room is being made for them, count if they are not less important.
+        """
+        holders, rows = Holders(self.snapshot), self.snapshot.row_of
+        for constraint in (constraint for constraint in _constraints(gang) if constraint.exclusive):
             fabric = self.fabric(constraint)
             level = fabric.level_of(constraint.exclusive)
             assert level is not None
-            rows = [
-                self.snapshot.row_of[name]
-                for other in self.cluster.gangs.values()
-                if other.key != gang.key and self._has_for_itself(other, fabric.levels[level].label)
-                for member in self.cluster.members(other.key)
-                if not member.is_terminal
-                and (name := self.cluster.node_of(member.uid) or self.cluster.nominations.get(member.uid))
-                in self.snapshot.row_of
-            ]
-            numbers = fabric.of_rows[level]
-            found[key] = np.isin(numbers, numbers[np.array(rows, dtype=np.int64)])
-        return found
+            found = []
+            for other in self.cluster.gangs.values():
+                if other.key == gang.key or not self._has_for_itself(other, fabric.levels[level].label):
+                    continue
+                for member in self.cluster.members(other.key):
+                    node, nominated = self.cluster.node_of(member.uid), self.cluster.nominations.get(member.uid)
+                    is_there = node is not None or self._weight(member) >= priority
+                    name = node or nominated
+                    if not member.is_terminal and is_there and name is not None and name in rows:
+                        found.append(Holder(member, rows[name], node is None))
+            holders.add(constraint, fabric.of_rows[level], found)
+        return holders
 
     def _has_for_itself(self, gang: Gang, label: str) -> bool:
         """Tell whether a gang asks for a domain of its own on the level that a label tells, by whatever name."""

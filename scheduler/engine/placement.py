@@ -16,6 +16,7 @@ from scheduler.topology.fabric import ROOT
 
 from .bounds import places, size_of
 from .gathering import Gathering
+from .holders import Holders
 from .quality import summary_of
 from .regions import kinds_of, required_level, room_at, segment_of
 
@@ -71,7 +72,8 @@ class Placer:
         self.needs: Needs | None = None
         #: A level that is not there: the gang cannot be placed before that is mended.
         self.problem = ""
-        self.taken: Mapping[tuple[str, str], Bools] = {}
+        #: Members of other gangs that keep this one out of domains.
+        self.holders = Holders(snapshot)
         self.rate: Callable[[Ints], int] | None = None
         #: Rows that members were refused on by their kubelets not long ago.
         self.shunned: frozenset[int] = frozenset()
@@ -128,7 +130,7 @@ class Placer:
         if made is not None:
             masks.insert(0, made if masks[0] is None else made & masks[0])
         for number, mask in enumerate(masks):
-            gathering = Gathering(self, self.parts, self.needs, self.taken, self.rate)
+            gathering = Gathering(self, self.parts, self.needs, self.holders.taken(), self.rate)
             if (yield from gathering.place(mask, most)):
                 if made is not None and number == 0 and most is None:  # what room was made for stands; others anywhere
                     yield from gathering.surplus(masks[1])
@@ -237,6 +239,14 @@ class Placer:
         room = room_at(fabric, level, kinds_of(wanted, self.snapshot.nodes, None), segment_of(part))
         order = numbers[np.argsort(-room[numbers], kind="stable")]
         return [fabric.of_rows[level] == number for number in order.tolist()]
+
+    def keepers(self, within: Bools | None) -> Sequence[tuple[Pod, int]]:
+        """Return members of other gangs, with their rows, that keep this one out of domains that rows are in."""
+        return self.holders.within(within)
+
+    def is_kept_out(self) -> bool:
+        """Tell whether something is placed in a domain that another gang has for itself, as the snapshot is now."""
+        return self.parts is not None and self.holders.keeps_out(self.parts, self.placed)
 
     def asks(self, pod: Pod) -> dict[str, int] | None:
         """Return what a pod counts against free resources; None if nobody counts."""

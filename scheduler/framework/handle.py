@@ -60,6 +60,12 @@ class Trial(Protocol):
     def regions(self) -> list[Bools | None]:
         """Return the domains of which one has to hold the gang, those with most room first; just None if any rows will do."""
 
+    def keepers(self, within: Bools | None) -> Sequence[tuple[Pod, int]]:
+        """Return members of other gangs, with their rows, that keep the gang out of domains that rows of a mask are in."""
+
+    def is_kept_out(self) -> bool:
+        """Tell whether something is placed in a domain that another gang has for itself, as the snapshot is now."""
+
     def passes(self, pod: Pod, row: int) -> bool:
         """Tell whether a placed pod still passes every Filter on its row, as the snapshot is now."""
 

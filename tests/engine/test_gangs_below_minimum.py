@@ -350,3 +350,30 @@ def test_gang_of_another_dialect_that_was_never_complete_is_rolled_back_by_a_new
     target = Condition(type="DisruptionTarget", status="True", reason="GangRolledBack")
     world.change("job-0", phase="Failed", conditions=(target,)).restart().wait(300)
     assert world.evicted == ["job-1"]
+
+
+def test_room_of_a_lost_member_is_not_held_but_its_replacement_is_next():
+    """Who waits for the room gets it; the replacement comes before others of its priority, and evicts the less important."""
+    world = a_running_gang(a_gang("job", 3))
+    world.add(a_pod("first").gpus(8)).run()
+    home = world.node_of("job-0")
+    world.remove("job-0").run()
+    assert world.node_of("first") == home
+    world.add(a_pod("second").gpus(8)).run().wait(5)
+    world.add(members("job", 1, start=7)).run().wait(5)
+    assert world.waiting == {"second", "job-7"}
+    assert not world.evicted
+    world.remove("first").wait(5)
+    assert world.node_of("job-7") == home
+    assert world.waiting == {"second"}
+
+
+def test_room_of_a_lost_member_is_taken_back_from_the_less_important():
+    """A pod of lower priority that took the place goes when the replacement exists."""
+    world = World(nodes(3), a_gang("job", 3), members("job", 3, priority=5)).wait(5)
+    home = world.node_of("job-0")
+    world.remove("job-0").add(a_pod("weak").gpus(8)).run()
+    assert world.node_of("weak") == home
+    world.add(members("job", 1, start=7, priority=5)).run().wait(5)
+    assert world.evicted == ["weak"]
+    assert world.node_of("job-7") == home

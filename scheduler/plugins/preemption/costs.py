@@ -35,7 +35,9 @@ class Costs:
     ) -> None:  # fmt: skip
         """Look at the shapes; `weigh` looks at the nodes, those of `within` only. `rules` say who may go where there are queues."""
         self._rules = rules
-        self._handle = handle
+        self._handle, self._trial, self._within = handle, trial, within
+        #: Units that go before those that room is made of: they hold domains (`open_domains`).
+        self.holders: list[Unit] = []
         self._units = units
         self._shapes = list({pod.shape: pod for pod in pods}.values())
         self._asks = [trial.asks(pod) or {} for pod in self._shapes]
@@ -87,6 +89,13 @@ class Costs:
                 self._open_slots[i] += count - (former[i] if former else 0)
             self._slots_on[row] = counts
             self.allowed[row] = any(counts)
+
+    def open_domains(self) -> None:
+        """Note the units that may go and keep the gang out of domains, as they are of gangs that have these for themselves."""
+        rows = self._handle.snapshot.all_rows
+        found = [self._units.of(pod, rows[row].node.name) for pod, row in self._trial.keepers(self._within)]
+        self.holders = list({id(unit): unit for unit in found if unit is not None}.values())
+        self._chosen.update(id(unit) for unit in self.holders)
 
     def slots_now(self) -> int:
         """Return how many pods of the gang could fit at most on the open rows, by resources."""

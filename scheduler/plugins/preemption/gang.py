@@ -1,8 +1,9 @@
 """GangPreemption: makes room for a whole gang, or evicts nobody.
 
 At PodGroupPostFilter.  It plans the whole transaction on the snapshot: which units (pods, or gangs as a whole) go, and
-where every member then fits.  Nodes are chosen by what clearing them costs, so that few and unimportant units go; then
-every unit that the placement can do without is spared, the most important first.
+where every member then fits.  Gangs that have domains for themselves which this one asks for go first, as wholes.  Nodes are
+chosen by what clearing them costs, so that few and unimportant units go; then every unit that the placement can do without is
+spared, the most important first.
 """
 
 from __future__ import annotations
@@ -86,6 +87,7 @@ class GangPreemption(Plugin):
             if reached < workload.needed:
                 continue
             costs.weigh(ceiling)
+            costs.open_domains()
             answer = yield from self._plan_within(workload, trial, costs, rules)
             if answer is not None:
                 found.append(answer)
@@ -148,8 +150,16 @@ class GangPreemption(Plugin):
             plan.restore()
 
     def _plan(self, workload: Workload, trial: Trial, costs: Costs, plan: _WhatIf) -> Generator[int, None, bool]:
-        """Evict the cheapest units until the minimum fits; members above it are worth no eviction."""
-        needed, evictions, next_try = workload.needed, 0, 0
+        """Evict who holds domains, then the cheapest units until the minimum fits; members above it are worth no eviction."""
+        needed, evictions, next_try = workload.needed, len(costs.holders), 0
+        for unit in costs.holders:
+            costs.open(plan.evict(unit))
+            yield 1
+        if evictions and costs.slots_now() >= needed and plan.is_enough():
+            if (yield from trial.place_all(needed, costs.allowed, most=needed)):
+                yield from self._spare(needed, trial, costs, plan)
+                return True
+            next_try = 2 * evictions
         for units in costs.cheapest():
             for unit in units:
                 costs.open(plan.evict(unit))
@@ -176,7 +186,8 @@ class GangPreemption(Plugin):
                 plan.evict(unit)
                 continue
             costs.open(rows, placed)
-            if all(trial.passes(pod, row) for row in rows for pod in placed.get(row, ())):
+            is_fine = all(trial.passes(pod, row) for row in rows for pod in placed.get(row, ()))
+            if is_fine and not trial.is_kept_out():
                 continue
             if searches < MOST_SEARCHES and costs.slots_now() >= needed:
                 searches += 1
