@@ -82,6 +82,8 @@ class Gang(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     parent: str = ""
     #: It holds groups (those whose `parent` it is), no pods.
     is_composite: bool = False
+    #: Of a group of groups, the names of those that must be there, beyond the number in `min_subgroups`.
+    expected_parts: tuple[str, ...] = ()
 
     schedule_timeout_seconds: int = DEFAULT_SCHEDULE_TIMEOUT_SECONDS
     priority_class_name: str = ""

@@ -193,6 +193,7 @@ class Groups:
         subgroups: list[Subgroup] = []
         problems = list(group.problems)
         self._add_parts(root, "", 1, subgroups, problems)
+        subgroups += self._awaited(group, "")
         if group.parent:
             problems.append(f"spec.parentCompositePodGroupName: {group.parent!r} leads back to the group itself")
         return msgspec.structs.replace(group, subgroups=tuple(subgroups), problems=tuple(problems))
@@ -214,6 +215,16 @@ class Groups:
                 )
             )  # fmt: skip
             self._add_parts(part_key, name, level + 1, subgroups, problems)
+            subgroups += self._awaited(part, name)
+
+    def _awaited(self, group: Gang, name: str) -> Iterator[Subgroup]:
+        """Yield a stand-in, which has a minimum and no pods, for each group that is needed below one and does not exist yet."""
+        there = {part.name for part in self._parts.get(group.key, ())}
+        missing = [part for part in group.expected_parts if part not in there]
+        count = max(0, (group.min_subgroups or 0) - len(there) - len(missing))
+        missing += [f"group {len(there) + number} of {group.min_subgroups}" for number in range(1, count + 1)]
+        for part in missing:
+            yield Subgroup(name=part, parent=name, min_member=1)
 
     def _from_pods(self, key: GangKey) -> Gang | None:
         """Return the gang as its pods tell of it; where they differ, a gang that says so."""

@@ -51,6 +51,19 @@ def test_groups_of_one_composite_are_one_gang() -> None:
     assert groups.role_of(pod) == "decode"
 
 
+def test_a_composite_waits_for_the_groups_that_it_counts_or_names() -> None:
+    """With a stand-in for each that does not exist yet; one is enough to tell that its minimum is not there."""
+    groups = Groups()
+    for group in (composite("all", 2), leaf("a", 2, "all")):
+        groups.put(group)
+    key = GangKey(COMPOSITE, "default", "all")
+    assert [(s.name, s.min_member) for s in groups.gangs[key].subgroups] == [("a", 2), ("group 2 of 2", 1)]
+    groups.put(leaf("b", 3, "all"))
+    assert minimum_of(groups.gangs[key]) == 5
+    groups.put(msgspec.structs.replace(composite("all"), expected_parts=("a", "c")))
+    assert [s.name for s in groups.gangs[key].subgroups] == ["a", "b", "c"]
+
+
 def test_a_tree_of_composites_is_one_gang() -> None:
     """Composites may be parts of composites."""
     groups = Groups()

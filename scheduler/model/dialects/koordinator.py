@@ -4,7 +4,8 @@ For the list of dialects; `koordinator_topology` reads the network topology.  Th
 `pod-group.scheduling.sigs.k8s.io/name` and `/min-available`, are read as Koordinator reads them.  Both modes, Strict and
 NonStrict, bind nobody before the minimum is reached; they differ in what is held while waiting, and nothing is held here.
 Not honoured: `total-number` (waiting is for the minimum), `match-policy` beyond its spelling (members that are bound count),
-`timeout` (Koordinator's own note).  Gang groups cannot be told by a Gang: they are a problem, as splitting one breaks it.
+`timeout` (Koordinator's own note).  Gang groups are groups of groups, of which all are needed, as far as PodGroups of one namespace
+tell of them; told by pods alone, or across namespaces, they are a problem, as splitting one breaks it.
 """
 
 from __future__ import annotations
@@ -59,7 +60,11 @@ def member(pod: ApiPod) -> Membership | None:
     minimum = _minimum(labels, annotations, problems)
     if minimum is not None:
         timeout = _waiting_seconds(annotations, problems)
-        _check(key, annotations, problems)
+        _check(annotations, problems)
+        if _gang_group(key, annotations, problems):
+            problems.append(
+                f"{annotation(GROUPS_ANNOTATION)}: pods alone cannot tell of it; allowed is to make PodGroups"
+            )
         topology = topology_of(annotations, problems)
         implied = Gang(key=key, min_member=minimum, schedule_timeout_seconds=timeout, topology=topology)
     return Membership(
@@ -71,23 +76,28 @@ def member(pod: ApiPod) -> Membership | None:
 
 
 def read(api: ApiPodGroup) -> tuple[Gang, ...]:
-    """Return the one gang that a PodGroup is; with `minMember` 0 it is none, and its pods go one by one."""
+    """Return the gang that a PodGroup is, and its gang group, if it has one; with `minMember` 0 its pods go one by one."""
     problems: list[str] = []
     shared = identity(NAME, api.api_version, api.metadata)
     minimum = checked(api.spec.min_member, "spec.minMember", problems, 0)
     timeout = DEFAULT_SCHEDULE_TIMEOUT_SECONDS
     if (stated := api.spec.schedule_timeout_seconds) is not None:
         timeout = checked(stated, "spec.scheduleTimeoutSeconds", problems)
-    _check(shared["key"], shared["annotations"], problems)
+    _check(shared["annotations"], problems)
+    names = _gang_group(shared["key"], shared["annotations"], problems)
     gang = Gang(
         **shared,
+        parent="+".join(names),
         min_member=minimum,
         schedule_timeout_seconds=timeout,
         topology=topology_of(shared["annotations"], problems),
         was_complete=api.status.phase in COMPLETE_PHASES,
         problems=tuple(problems),
     )
-    return (gang,)
+    if not names:
+        return (gang,)
+    key = GangKey(f"{NAME}-composite", gang.key.namespace, gang.parent)
+    return gang, Gang(key=key, kind="gang group", is_composite=True, min_member=0, expected_parts=names)
 
 
 def _minimum(labels: Mapping[str, str], annotations: Mapping[str, str], problems: list[str]) -> int | None:
@@ -116,23 +126,34 @@ def _waiting_seconds(annotations: Mapping[str, str], problems: list[str]) -> int
     return DEFAULT_SCHEDULE_TIMEOUT_SECONDS
 
 
-def _check(key: GangKey, annotations: Mapping[str, str], problems: list[str]) -> None:
+def _check(annotations: Mapping[str, str], problems: list[str]) -> None:
     """Look at what is read for nothing but whether it makes sense, and can be kept."""
     for choice, allowed in CHOICES.items():
         if (text := annotations.get(choice)) and text not in allowed:
             problems.append(f"{annotation(choice)}: {shown(text)} is unknown; allowed are {' and '.join(allowed)}")
+
+
+def _gang_group(key: GangKey, annotations: Mapping[str, str], problems: list[str]) -> tuple[str, ...]:
+    """Return the names of the gangs that are placed together with this one, itself among them; none if it is alone."""
     if not (text := annotations.get(GROUPS_ANNOTATION)):
-        return
+        return ()
     field = annotation(GROUPS_ANNOTATION)
     try:
-        names = msgspec.json.decode(text, type=list[str])
+        names = sorted({*msgspec.json.decode(text, type=list[str])})
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         problems.append(f'{field}: it cannot be read; allowed is a JSON list of texts such as "namespace/name"')
-        return
-    if others := sorted({*names} - {str(key)}):
+        return ()
+    if not names or names == [str(key)]:
+        return ()
+    if str(key) not in names:
+        problems.append(f"{field}: {shown(', '.join(names))} lacks the gang itself; allowed are lists with {key}")
+        return ()
+    if strange := [name for name in names if name.rpartition("/")[0] != key.namespace]:
         problems.append(
-            f"{field}: gang groups are not supported: {shown(', '.join(others))}; allowed is this gang alone"
+            f"{field}: {shown(', '.join(strange))} is in another namespace; allowed are gangs of {key.namespace}"
         )
+        return ()
+    return tuple(name.rpartition("/")[2] for name in names)
 
 
 def _rank(annotations: Mapping[str, str]) -> tuple[int, ...]:

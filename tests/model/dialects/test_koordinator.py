@@ -141,14 +141,41 @@ def test_a_group_of_one_gang_is_that_gang():
     assert gang_of_pods(groups='["default/gang-a"]') == gang_of_pods(groups="[]") == gang_of_pods()
 
 
-def test_gang_groups_are_a_problem():
+def test_gangs_of_a_gang_group_are_parts_of_one_gang():
+    """In whatever order each of them lists them, itself among them; all are needed."""
+    told = []
+    for name, groups in (
+        ("gang-a", '["default/gang-b", "default/gang-a"]'),
+        ("gang-b", '["default/gang-a", "default/gang-b"]'),
+    ):
+        metadata = {"name": name, "namespace": "default", "annotations": {f"{PREFIX}/groups": groups}}
+        part, whole = SOURCE.read(msgspec.convert({"metadata": metadata, "spec": {"minMember": 2}}, SOURCE.api_type))
+        assert (part.parent, part.problems) == ("gang-a+gang-b", ())
+        told.append(whole)
+    assert told[0] == told[1]
+    assert told[0].key == GangKey("koordinator-composite", "default", "gang-a+gang-b")
+    assert (told[0].is_composite, told[0].expected_parts) == (True, ("gang-a", "gang-b"))
+
+
+@pytest.mark.parametrize(
+    ("groups", "problem"),
+    [
+        ('["namespaceA/gang-a", "default/gang-a"]', "'namespaceA/gang-a' is in another namespace"),
+        ('["default/gang-b"]', "'default/gang-b' lacks the gang itself"),
+    ],
+)
+def test_gang_groups_that_cannot_be_kept_are_a_problem(groups, problem):
     """Binding one of its gangs alone breaks what the group promises."""
-    groups = '["namespaceA/gang-a", "default/gang-a"]'
-    (problem,) = group(annotations={f"{PREFIX}/groups": groups}).problems
-    assert problem == (
-        f"metadata.annotations[{PREFIX}/groups]: gang groups are not supported: 'namespaceA/gang-a'; allowed is this gang alone"
-    )
-    assert member(name="gang-a", min_available="5", groups=groups).problems == (problem,)
+    gang = group(annotations={f"{PREFIX}/groups": groups})
+    assert gang.parent == ""
+    (found,) = gang.problems
+    assert found.startswith(f"metadata.annotations[{PREFIX}/groups]: {problem}")
+
+
+def test_pods_alone_cannot_tell_of_a_gang_group():
+    """Nobody would know its other gangs before their pods come."""
+    (found,) = member(name="gang-a", min_available="5", groups='["default/gang-a", "default/gang-b"]').problems
+    assert "pods alone cannot tell of it" in found
 
 
 def test_a_group_is_an_object():
