@@ -14,6 +14,11 @@ import click
 _COMMANDS = {
     "config": ("scheduler.cli.config", "config", "Check a configuration, or show the effective one."),
     "explain": ("scheduler.cli.explain", "explain", "Tell what every plugin says of a pod."),
+    "node-agent": (
+        "scheduler.cli.node_agent",
+        "node_agent",
+        "Tell what the machine of a node looks like, and which GPUs are free.",
+    ),
     "run": ("scheduler.cli.run", "run", "Schedule pods of a Kubernetes cluster."),
     "simulate": ("scheduler.cli.simulate", "simulate", "Run manifests on an embedded cluster in virtual time."),
     "topology": ("scheduler.cli.topology", "topology", "Show the machine inside a node, or check how GPUs are chosen."),

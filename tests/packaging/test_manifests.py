@@ -6,6 +6,7 @@ from typing import Any
 import yaml
 
 from scheduler import config
+from scheduler.cli.node_agent import node_agent
 from scheduler.model.dialects import DIALECTS
 
 ROOT = Path(__file__).parents[2]
@@ -27,8 +28,8 @@ CONFIGURATION = config.load(MANIFESTS / "config.yaml")
 
 
 def test_kustomization_names_every_file():
-    """A file that nobody applies is a lie."""
-    files = {path.name for path in MANIFESTS.glob("*.yaml")} - {"kustomization.yaml"}
+    """A file that nobody applies is a lie; the node agent is applied by itself, as not every cluster has GPUs."""
+    files = {path.name for path in MANIFESTS.glob("*.yaml")} - {"kustomization.yaml", "node-agent.yaml"}
     generated = {name for generator in KUSTOMIZATION["configMapGenerator"] for name in generator["files"]}
     assert files == generated | {name for name in KUSTOMIZATION["resources"] if name.endswith(".yaml")}
     assert "../crds" in KUSTOMIZATION["resources"]
@@ -184,3 +185,61 @@ def test_scheduler_does_not_schedule_itself():
     """Nobody would place the first replica."""
     names = {profile.scheduler_name for profile in CONFIGURATION.profiles}
     assert POD["schedulerName"] not in names
+
+
+AGENT = {
+    (document["kind"], document["metadata"]["name"]): document
+    for document in yaml.safe_load_all((MANIFESTS / "node-agent.yaml").read_text())
+}
+AGENT_SPACE = "ai-scheduler-node-agent"
+AGENT_POD = AGENT["DaemonSet", "node-agent"]["spec"]["template"]["spec"]
+
+
+def test_node_agent_may_write_the_object_of_its_node_and_nothing_else():
+    """The whole list of rights, and the policy that holds every agent to its own node."""
+    rules = AGENT["ClusterRole", AGENT_SPACE]["rules"]
+    granted = {(group, name): set(r["verbs"]) for r in rules for group in r["apiGroups"] for name in r["resources"]}
+    assert granted == {
+        ("scheduling.ai-scheduler.io", "nodetopologies"): {"get", "create", "patch"},
+        ("scheduling.ai-scheduler.io", "nodetopologies/status"): {"patch"},
+    }
+    account = {"kind": "ServiceAccount", "name": AGENT_POD["serviceAccountName"], "namespace": AGENT_SPACE}
+    assert AGENT["ClusterRoleBinding", AGENT_SPACE]["subjects"] == [account]
+    policy = AGENT["ValidatingAdmissionPolicy", AGENT_SPACE]["spec"]
+    (condition,) = policy["matchConditions"]
+    assert f"system:serviceaccount:{AGENT_SPACE}:{account['name']}" in condition["expression"]
+    assert set(policy["matchConstraints"]["resourceRules"][0]["resources"]) == {name for _, name in granted}
+    binding = AGENT["ValidatingAdmissionPolicyBinding", AGENT_SPACE]["spec"]
+    assert binding == {"policyName": AGENT_SPACE, "validationActions": ["Deny"]}
+
+
+def test_node_agent_sees_of_the_host_what_it_reads_and_no_more():
+    """Folders are mounted read-only where the command looks for them; the container has no privileges."""
+    (container,) = AGENT_POD["containers"]
+    mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
+    paths = {volume["name"]: volume["hostPath"]["path"] for volume in AGENT_POD["volumes"]}
+    assert {path: paths[mount["name"]] for path, mount in mounts.items()} == {
+        "/host/sys": "/sys",
+        "/var/lib/kubelet/pod-resources": "/var/lib/kubelet/pod-resources",
+    }
+    assert all(mount["readOnly"] for mount in mounts.values())
+    assert container["command"] == ["ai-scheduler", "node-agent", "--root", "/host"]
+    options = {option.name: option for option in node_agent.params}
+    assert str(options["pod_resources"].default) == "/var/lib/kubelet/pod-resources/kubelet.sock"
+    assert options["node_name"].envvar in {entry["name"] for entry in container["env"]}
+    assert container["securityContext"] == CONTAINER["securityContext"]
+    (image,) = KUSTOMIZATION["images"]
+    assert container["image"] == f"{image['name']}:{image['newTag']}"
+
+
+def test_namespaces_of_the_node_agent_agree():
+    """All that has a namespace is in that of the agent, whose selector finds its pods."""
+    assert AGENT["Namespace", AGENT_SPACE]["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "privileged"
+    placed = {key: document["metadata"].get("namespace") for key, document in AGENT.items()}
+    assert {key for key, namespace in placed.items() if namespace} == {
+        ("ServiceAccount", "node-agent"),
+        ("DaemonSet", "node-agent"),
+    }
+    assert set(placed.values()) == {None, AGENT_SPACE}
+    daemons = AGENT["DaemonSet", "node-agent"]["spec"]
+    assert daemons["selector"]["matchLabels"].items() <= daemons["template"]["metadata"]["labels"].items()
