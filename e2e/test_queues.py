@@ -16,6 +16,11 @@ LABEL = "scheduling.ai-scheduler.io/queue"
 GPU = "nvidia.com/gpu"
 
 
+def allocated(status: dict[str, Any]) -> str:
+    """Return how many GPUs a status says are allocated."""
+    return next((one["allocated"] for one in status.get("resources", ()) if one["name"] == GPU), "")
+
+
 class Queues:
     """Queues of one test, gone when it is over: they are for the whole cluster."""
 
@@ -63,7 +68,7 @@ def test_two_queues_borrow_and_reclaim(world: World, queues: Queues) -> None:
     [event] = wait_until(lambda: world.events("Preempted"), what="the event")
     assert event["regarding"]["name"].startswith("a-")
     found = wait_until(
-        lambda: (s := queues.status("team-a")).get("resources") and s["resources"][0].get("allocated") == "8" and s,
+        lambda: (s := queues.status("team-a")) and allocated(s) == "8" and s,
         what=lambda: f"the status; it is {queues.status('team-a')}",
     )
     assert found["conditions"][0]["status"] == "True"

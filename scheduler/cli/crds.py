@@ -174,7 +174,7 @@ def structural_schema(model: type[BaseModel]) -> dict[str, Any]:
     return {key: ordered if key == "properties" else value for key, value in schema.items()}
 
 
-def _structural(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+def _structural(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:  # noqa: C901 - one case per keyword
     """Return one schema without references, titles and nulls."""
     if reference := schema.get("$ref"):
         target = definitions[reference.rpartition("/")[2]]
@@ -192,6 +192,8 @@ def _structural(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str
             result[key] = _structural(value, definitions)
         elif key == "description":
             result[key] = " ".join(value.split())
+        elif key in ("exclusiveMinimum", "exclusiveMaximum"):  # a number here, but a flag beside the bound there
+            result[key.removeprefix("exclusive").lower()], result[key] = value, True
         elif key == "additionalProperties" and isinstance(value, dict):
             result[key] = _structural(value, definitions)
         elif key not in _DROPPED:
