@@ -2,6 +2,7 @@
 
 from benchmarks import fabric, gpu_sets, policies
 from benchmarks.engine import main
+from benchmarks.openb.__main__ import main as openb
 
 if __name__ == "__main__":
     main()
@@ -9,4 +10,6 @@ if __name__ == "__main__":
     print()
     gpu_sets.main([])
     policies.main([])
+    openb(["--seeds", "42"])
     print("\nOn a real API server: python -m benchmarks.bind_rate, python -m benchmarks.kopf_cost")
+    print("All seeds and other workloads of openb: python -m benchmarks.openb --help")

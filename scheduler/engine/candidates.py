@@ -85,7 +85,9 @@ class Candidate:
             self._noted.update({row: None for row in rows if former.get(row) != nominated.get(row)})
         if ties is not self._ties:
             self._ties = ties
-            self._is_scored = False
+            self._is_scored = self._is_scored and len(ties) == len(self._feasible)
+            if self._is_scored:
+                self._sum()
 
     def sync(self) -> int:
         """Bring everything in line with the snapshot; return the number of node evaluations."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .default_binder import DefaultBinder
 from .fabric_topology import FabricTopology
 from .gang import Gang
+from .gpu_fragmentation import GPUFragmentation
 from .gpu_isolation import GPUIsolation
 from .image_locality import ImageLocality
 from .inter_pod_affinity import InterPodAffinity
@@ -40,8 +41,8 @@ BUILT_IN: dict[str, type[Plugin]] = {
     for cls in (
         SchedulingGates, PrioritySort, NodeName, NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts,
         NodeResourcesFit, VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone, PodTopologySpread,
-        InterPodAffinity, NodeResourcesBalancedAllocation, ImageLocality, GPUIsolation, NVLinkTopology, FabricTopology, Gang,
-        DefaultPreemption, GangPreemption, DefaultBinder, NodeDeclaredFeatures, NodeResourceTopologyMatch,
+        InterPodAffinity, NodeResourcesBalancedAllocation, ImageLocality, GPUIsolation, NVLinkTopology, GPUFragmentation,
+        FabricTopology, Gang, DefaultPreemption, GangPreemption, DefaultBinder, NodeDeclaredFeatures, NodeResourceTopologyMatch,
     )
 }  # fmt: skip
 
@@ -77,10 +78,10 @@ _AI_SCHEDULER: dict[str, int] = {
         for name, weight in _KUBE_DEFAULT.items()
         if name not in ("DefaultPreemption", "GangPreemption", "DefaultBinder")
     },
-    "NodeResourcesFit": 3,
     "GPUIsolation": 5,
-    "NVLinkTopology": 5,
+    "NVLinkTopology": 25,
     "NodeResourceTopologyMatch": 2,
+    "GPUFragmentation": 5,
     "FabricTopology": 0,
     "DefaultPreemption": 0,
     "GangPreemption": 0,
@@ -105,6 +106,7 @@ BASE_ARGS: dict[str, dict[str, Any]] = {
                     {"name": "cpu", "weight": 1},
                     {"name": "memory", "weight": 1},
                     {"name": "nvidia.com/gpu", "weight": 10, "type": "MostAllocated"},
+                    {"name": "scheduling.ai-scheduler.io/gpu-milli", "weight": 10, "type": "MostAllocated"},
                 ],
             }
         },

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.model.gang import PREFIX
 
+from .demand import Demand
 from .groups import Groups
 from .image_sizes import ImageSizes
 from .objects import Objects
@@ -52,6 +53,8 @@ class ClusterState:
         self.budgets: dict[tuple[str, str], Budget] = {}
         #: Namespaces, owners of pods, storage.
         self.objects = Objects()
+        #: How many pods ask for which devices.
+        self.demand = Demand()
         #: Grows with every change that a snapshot would show.
         self.generation = 0
         #: Uids of pods whose eviction was asked for; they are as good as gone for whoever counts on them.
@@ -120,6 +123,7 @@ class ClusterState:
             self._ended_on.setdefault(pod.node_name, {})[pod.uid] = None
         if RESTARTABLE in pod.annotations:
             self.restartable.add(pod.uid)
+        self.demand.replace(former, pod)
         if pod.node_name:
             self.assumed.pop(pod.uid, None)
             self.nominate(pod.uid, "")
@@ -144,6 +148,7 @@ class ClusterState:
         ended = self._ended_on.get(pod.node_name, {})
         if ended.pop(uid, uid) is None and not ended:
             del self._ended_on[pod.node_name]
+        self.demand.replace(pod, None)
         self._count(uid)
         self.groups.leave(pod)
         return pod
@@ -272,6 +277,8 @@ class ClusterState:
         if fresh.nodes.keys() != self._rows.keys():
             problems.append(f"rows {sorted(self._rows)} instead of {sorted(fresh.nodes)}")
         problems += self.groups.differences(fresh.groups)
+        if fresh.demand.counts != self.demand.counts:
+            problems.append(f"demand {self.demand.counts}, rebuilt {fresh.demand.counts}")
         for name, row in fresh._rows.items():
             mine = self._rows.get(name)
             if mine and mine.contents() != row.contents():
