@@ -30,10 +30,11 @@ from .pending import PendingWorkload
 from .quality import summary_of_members
 from .recording import record
 from .rollback import Rollback
+from .room import largest_gangs
 from .workloads import workload_key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from scheduler.config import SchedulerConfiguration
     from scheduler.framework.effects import Effect, PlacementSummary, QueuePlace
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from .inputs import Input
     from .placement import Placer
     from .queue import Entry
+    from .room import LevelRoom
 
 DEFAULT_WORK_UNITS = 20_000
 
@@ -136,6 +138,13 @@ class Engine:
     def queue_positions(self) -> dict[str, list[QueuePlace]]:
         """Return what waits in each queue, in the order in which it will be tried; nothing without queues."""
         return self._core.queue_statuses.positions() if self._core.queues.is_on else {}
+
+    def largest_gangs(self, shapes: Sequence[Mapping[str, int]]) -> list[list[LevelRoom]]:
+        """Return the largest gangs that would fit now for each shape, which is what a pod requests (`room`); changes nothing."""
+        core = self._core
+        if self._attempt is None:
+            core.access.snapshot = core.cluster.snapshot()
+        return largest_gangs(core.cluster, core.access.snapshot, core.access.fabric(), shapes)
 
     def _begin(self, now: float) -> bool:
         """Take the next workload; False if there is none."""

@@ -1,4 +1,4 @@
-"""HealthServer: /metrics, /queues, /healthz (also /livez) and /readyz over plain HTTP.
+"""HealthServer: /metrics, /queues, pages for people, /healthz (also /livez) and /readyz over plain HTTP; all read-only.
 
 For kubelets and Prometheus.  A check is a function that returns what is wrong, or an empty text; it must be quick, since
 it runs in the event loop.  That the server answers at all shows that the loop turns.
@@ -7,7 +7,7 @@ it runs in the event loop.  That the server answers at all shows that the loop t
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 log = structlog.stdlib.get_logger("health")
 
 Check = Callable[[], str]
+#: Takes the query; returns the HTTP status, the text and its content type.
+Page = Callable[[Mapping[str, str]], tuple[int, str, str]]
 SHUTDOWN_SECONDS = 1.0
 _LARGEST_REQUEST_BYTES = 4096
 _KEYS = ("healthzBindAddress", "metricsBindAddress")
@@ -38,6 +40,8 @@ class HealthServer:
         self.ready: dict[str, Check] = {}
         #: Read-only documents by path, shown as JSON where the metrics are.
         self.documents: dict[str, Callable[[], dict[str, Any]]] = {}
+        #: Further pages beside /metrics, by path; to be set before `start`.
+        self.pages: dict[str, Page] = {}
         #: Where it listens, by address asked for: (host, port).
         self.bound: dict[str, tuple[str, int]] = {}
 
@@ -54,6 +58,8 @@ class HealthServer:
                 app.router.add_get("/metrics", self._metrics)
                 for path, document in self.documents.items():
                     app.router.add_get(path, self._document(document))
+                for path, page in self.pages.items():
+                    app.router.add_get(path, _served(page))
             try:
                 await self._listen(app, address)
             except OSError as error:
@@ -99,3 +105,11 @@ class HealthServer:
     async def _metrics(self, _: web.Request) -> web.Response:
         body, content_type = self._exposition()
         return web.Response(body=body, headers={"Content-Type": content_type})
+
+
+def _served(page: Page) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        status, text, content_type = page(request.query)
+        return web.Response(status=status, text=text, content_type=content_type)
+
+    return answer

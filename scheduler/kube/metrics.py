@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from scheduler.engine.decision import Decision
     from scheduler.engine.pending import PendingWorkload
+    from scheduler.engine.room import LevelRoom
 
 ATTEMPT_BUCKETS = tuple(0.001 * 2**i for i in range(15))
 SLI_BUCKETS = tuple(0.01 * 2**i for i in range(20))
@@ -63,6 +64,8 @@ METRICS = (
     Metric("ai_scheduler_reflector_lists", "gauge", ("resource",), "Lists: one at the start, one for each lost watch."),
     Metric("ai_scheduler_step_duration_seconds", "histogram", (), "Time between two pauses of the engine.", STEP_BUCKETS),
     Metric("ai_scheduler_inputs_total", "counter", (), "Inputs handled by the engine."),
+    Metric("ai_scheduler_largest_gang_pods", "gauge", ("gpus_per_pod", "level"),
+           "Pods of the largest gang that would fit now into one domain of a level: the cluster, and the three widest below it."),
     Metric("ai_scheduler_leader", "gauge", (), "1 while this replica decides."),
 )  # fmt: skip
 
@@ -121,6 +124,11 @@ class Metrics:
             self.set("scheduler_pending_pods", number, queue)
         for (kind, phase), number in phases.items():
             self.set("ai_scheduler_pending_workloads", number, kind, phase)
+
+    def room(self, gpus_per_pod: int, levels: Iterable[LevelRoom]) -> None:
+        """Set the gauges of the largest gangs that would fit, for one number of GPUs per pod."""
+        for level in levels:
+            self.set("ai_scheduler_largest_gang_pods", level.pods, str(gpus_per_pod), level.level)
 
     def count(self, name: str, by: float, *labels: str) -> None:
         """Raise a counter."""

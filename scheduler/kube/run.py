@@ -44,6 +44,7 @@ from .native_groups import GroupWriters, NativeGroup, NativeGroupWriter, native_
 from .observing import Observer
 from .operator import Operator
 from .queue_writer import QueueWriter, place_of
+from .room_page import PATH, room_page, set_gauges
 from .standby import Standby
 from .topology_writer import TopologyWriter
 from .views import PodViews
@@ -112,6 +113,7 @@ class Process:
         self.health.alive = {"loop": self._loop_problem, "watches": self._watch_problem}
         self.health.ready = {"views": self._sync_problem}
         self.health.documents = {"/queues": self._queues}
+        self.health.pages = {PATH: lambda query: room_page(self.engine, query)}
 
     def _connect(self, login: Login) -> None:
         """Make the parts that talk to the API server."""
@@ -369,6 +371,7 @@ class Process:
             self.metrics.set("ai_scheduler_reflector_lists", reflector.lists, reflector.resource.name)
         if self.engine is not None:
             self.metrics.pending(self.engine.pending())
+            set_gauges(self.metrics, self.engine)
         return self.metrics.exposition()
 
 
