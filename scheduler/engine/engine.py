@@ -314,4 +314,13 @@ def _pending(
         attempts=workload.attempts,
         reason=status.reasons[0].code if status and status.reasons else "",
         message=status.reasons[0].text if status and status.reasons else "",
+        parts=_parts_of(workload),
     )
+
+
+def _parts_of(workload: Workload) -> tuple[str, ...]:
+    """Return the names of the groups that a gang is made of, as far as its pods name them; none for a gang of one group."""
+    if not workload.key.startswith("gang:"):
+        return ()
+    named = {pod.membership.key for pod in workload.pods.values() if pod.membership is not None}
+    return tuple(sorted({key.name for key in named if workload.key != workload_key_of(key)}))

@@ -28,3 +28,5 @@ class PendingWorkload:
     #: Code and sentence.
     reason: str
     message: str
+    #: Names of the groups in a gang of several that its pods name.
+    parts: tuple[str, ...] = ()

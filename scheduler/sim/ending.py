@@ -48,7 +48,8 @@ class _Ending:
     def __init__(self, history: History, pending: Sequence[PendingWorkload], start: float) -> None:
         self._history = history
         self._start = start
-        self._pending = {(entry.kind, entry.namespace, entry.name): entry for entry in pending}
+        self._pending = {(entry.kind, entry.namespace, part): entry for entry in pending for part in entry.parts}
+        self._pending |= {(entry.kind, entry.namespace, entry.name): entry for entry in pending}
         self._machines: dict[str, Machine | None] = {name: _machine(node) for name, node in history.nodes.items()}
         self._evictions = Counter(id(eviction.workload) for eviction in history.evictions)
 

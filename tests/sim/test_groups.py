@@ -133,6 +133,8 @@ def test_a_tree_of_native_groups_starts_whole() -> None:
     for count, placed in ((1, 0), (2, 1)):
         outcome = run(*nodes(count), root, *groups, *pods)
         assert [(found.name, len(found.nodes)) for found in outcome.workloads] == [("a", placed), ("b", placed)]
+        reasons = {found.reason for found in outcome.workloads}
+        assert reasons == {""} if placed else len(reasons) == 1 and "needs 2 pods at once" in reasons.pop()
 
 
 def test_owners_make_no_pods_and_groups_that_are_missing_are_noted() -> None:
