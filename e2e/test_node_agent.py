@@ -151,6 +151,9 @@ def test_agent_may_write_the_object_of_its_own_node_only(machine: Machine) -> No
         "metadata": {"name": "other"},
         "spec": {"gpus": [{"index": 0}]},
     }
-    with pytest.raises(ApiError, match="a node agent may write the NodeTopology of its own node only"):
-        as_agent.request("POST", PATH, body)
-    as_agent.request("PATCH", f"{PATH}/{machine.name}", {"metadata": {"labels": {"mine": "true"}}})
+    try:
+        with pytest.raises(ApiError, match="a node agent may write the NodeTopology of its own node only"):
+            as_agent.request("POST", PATH, body)
+        as_agent.request("PATCH", f"{PATH}/{machine.name}", {"metadata": {"labels": {"mine": "true"}}})
+    finally:
+        as_agent.close()
