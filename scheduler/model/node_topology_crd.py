@@ -18,7 +18,7 @@ _MOST_ALLOCATIONS: Final = 256
 _PCI_ADDRESS: Final = r"^[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]$"
 _ATOMIC: Final[dict[str, JsonValue]] = {"x-kubernetes-list-type": "atomic"}
 
-GpuIndex = Annotated[int, Field(ge=0, lt=MOST_GPUS, description="The index of a GPU.")]
+GpuIndex = Annotated[int, Field(ge=0, le=MOST_GPUS - 1, description="The index of a GPU.")]
 PathPart = Annotated[str, Field(min_length=1, max_length=64, description="A root complex, a root port or a bridge.")]
 
 
@@ -46,13 +46,13 @@ class GpuPeer(GpuLink):
 class NodeGpu(_Part):
     """One GPU."""
 
-    index: int = Field(ge=0, lt=MOST_GPUS)
+    index: int = Field(ge=0, le=MOST_GPUS - 1)
     """Its index on the node, as `nvidia-smi` counts them: 0, 1, … without a gap."""
     uuid: str | None = Field(default=None, min_length=1, max_length=128)
     """Its UUID, as the device plugin and the kubelet call it."""
     pci_address: str | None = Field(default=None, pattern=_PCI_ADDRESS)
     """Its PCI address, such as `0000:3b:00.0`."""
-    numa_node: int | None = Field(default=None, ge=0, lt=1024)
+    numa_node: int | None = Field(default=None, ge=0, le=1023)
     """Its NUMA node; not set where the machine does not tell."""
     nvlink_peers: list[GpuPeer] | None = Field(default=None, max_length=MOST_GPUS, json_schema_extra=_map_of("gpu"))
     """The GPUs that its NVLinks lead to straight."""
@@ -70,9 +70,9 @@ class NodeNic(_Part):
     """What the driver calls it, such as `mlx5_0`."""
     pci_address: str | None = Field(default=None, pattern=_PCI_ADDRESS)
     """Its PCI address."""
-    numa_node: int | None = Field(default=None, ge=0, lt=1024)
+    numa_node: int | None = Field(default=None, ge=0, le=1023)
     """Its NUMA node."""
-    rail: int | None = Field(default=None, ge=0, lt=MOST_NICS)
+    rail: int | None = Field(default=None, ge=0, le=MOST_NICS - 1)
     """The rail that it is wired to: adapters of one rail, on all nodes, reach each other over the fewest switches."""
     pcie_path: list[PathPart] | None = Field(default=None, max_length=_LONGEST_PATH, json_schema_extra=_ATOMIC)
     """What is between the memory and the adapter, as for GPUs."""

@@ -19,7 +19,7 @@ from scheduler.model.dialects.own import GROUP_LABEL
 from scheduler.model.dialects.owner_objects import MIN_MEMBER_ANNOTATION
 from scheduler.model.dialects.owners import GANG_LABEL
 from scheduler.model.gang import PREFIX
-from scheduler.topology import GPUS_ANNOTATION, NODE_TOPOLOGY_ANNOTATION
+from scheduler.topology import GPUS_ANNOTATION, NIC_SCOPE_ANNOTATION, NICS_ANNOTATION, NODE_TOPOLOGY_ANNOTATION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -38,6 +38,7 @@ _HIGHEST_EXIT_CODE = 255
 _LABELS = (GROUP_LABEL, GANG_LABEL, *(f"{PREFIX}/{name}" for name in ("role", "rank", "queue")))
 _ANNOTATIONS = (
     *_SECONDS, EXIT_CODE, FAIL_COUNT, MIN_MEMBER_ANNOTATION, GPUS_ANNOTATION, NODE_TOPOLOGY_ANNOTATION,
+    NICS_ANNOTATION, NIC_SCOPE_ANNOTATION,
     *(f"{PREFIX}/{name}" for name in ("domain", "placement", "expected-run-seconds", "last-checkpoint", "restartable")),
 )  # fmt: skip
 _OUR_WORD = "ai-scheduler"

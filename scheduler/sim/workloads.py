@@ -247,5 +247,5 @@ class Remaker(Controller):
 
 def without_ours(annotations: dict[str, str] | None) -> dict[str, str]:
     """Return annotations without those that the former binding brought."""
-    ours = tuple(f"scheduling.ai-scheduler.io/{key}" for key in ("gpus", "domain", "placement"))
+    ours = tuple(f"scheduling.ai-scheduler.io/{key}" for key in ("gpus", "nics", "domain", "placement"))
     return {key: value for key, value in (annotations or {}).items() if key not in ours}

@@ -15,11 +15,11 @@ import numpy as np
 
 from .besteffort import BestEffortPolicy, pair_scores
 from .graph import Machine, TopologyError, gpus_of_mask
-from .nics import NicAsk, NicPreference, choose_nics
+from .nics import NicAsk, NicPreference, choose_nics, gpu_order
 from .setsearch import MAX_TABLED_GPUS, GrownSearch, SetSearch, TabledSearch, UniformSearch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -49,7 +49,7 @@ class GpuSetTable:
     def __init__(self, machine: Machine) -> None:
         """Choose the search by the machine; tables for a size are built when it is first asked."""
         self.machine = machine
-        self._search = _search_of(machine.pair_weights)
+        self._search = _search_of(machine.pair_weights, gpu_order(machine))
         self._policy = BestEffortPolicy(pair_scores(machine))
         self._peers = [sum(1 << int(p) for p in np.flatnonzero(row)) for row in machine.nvlink_gbps]
         self._kept_near: OrderedDict[tuple[int, int, NicAsk], GpuSet | None] = OrderedDict()
@@ -59,7 +59,7 @@ class GpuSetTable:
         """Return the best set of k free GPUs, or None when fewer are free.
 
         Chosen by bandwidth, then by what it leaves behind: the bandwidths of the heaviest sets of 2, 4, 8, … and k GPUs among
-        the rest; then by PCIe closeness, its own and theirs; then by the lowest indices. So one GPU is taken where the rest
+        the rest; then by PCIe closeness, its own and theirs; then by the lowest rails and indices (`gpu_order`). So one GPU is taken where the rest
         loses least. The first answer for a mask (of up to 8 GPUs: for a size) costs what `setsearch` says, later ones O(1). Raises
         TopologyError for a mask outside the machine or k < 0.
         """
@@ -117,7 +117,11 @@ class GpuSetTable:
         """The table of all sets, also where all pairs weigh the same; None with too many GPUs for one."""
         if isinstance(self._search, TabledSearch):
             return self._search
-        return TabledSearch(self.machine.pair_weights) if self.machine.gpu_count <= MAX_TABLED_GPUS else None
+        return (
+            TabledSearch(self.machine.pair_weights, gpu_order(self.machine))
+            if self.machine.gpu_count <= MAX_TABLED_GPUS
+            else None
+        )
 
     def set_of(self, mask: int) -> GpuSet:
         """Return the set of a mask; raises TopologyError for one outside the machine."""
@@ -182,13 +186,13 @@ class GpuSetTable:
         return reached == mask
 
 
-def _search_of(pair_weights: NDArray[np.int64]) -> SetSearch:
+def _search_of(pair_weights: NDArray[np.int64], order: Sequence[int]) -> SetSearch:
     """Return the cheapest search that is right for these weights."""
     count = len(pair_weights)
     off_diagonal = pair_weights[~np.eye(count, dtype=bool)]
     if count == 1 or (off_diagonal == off_diagonal[0]).all():
-        return UniformSearch(int(off_diagonal[0]) if count > 1 else 0)
-    return TabledSearch(pair_weights) if count <= MAX_TABLED_GPUS else GrownSearch(pair_weights)
+        return UniformSearch(int(off_diagonal[0]) if count > 1 else 0, order)
+    return TabledSearch(pair_weights, order) if count <= MAX_TABLED_GPUS else GrownSearch(pair_weights)
 
 
 @lru_cache(maxsize=256)

@@ -87,6 +87,16 @@ def masks_near(machine: Machine, scope: NicScope) -> list[int]:
     return [mask_of_gpus(np.flatnonzero(column >= int(scope)).tolist()) for column in scopes.T]
 
 
+def gpu_order(machine: Machine) -> list[int]:
+    """Return the GPUs by the lowest rail of the NICs on their PCIe switches, those without one last; then by index."""
+    scopes, last = scopes_of(machine), len(machine.nics)
+    rails = [
+        min((nic.rail for n, nic in enumerate(machine.nics) if nic.rail is not None and scopes[gpu, n] == NicScope.SWITCH), default=last)
+        for gpu in range(machine.gpu_count)
+    ]  # fmt: skip
+    return sorted(range(machine.gpu_count), key=lambda gpu: (rails[gpu], gpu))
+
+
 def choose_nics(machine: Machine, gpus: int, ask: NicAsk) -> NicChoice:
     """Return the NICs for a set: the nearest, divided evenly among the GPUs, then by rail and index; O(NICs · GPUs) for each."""
     scopes, members = scopes_of(machine), gpus_of_mask(gpus)

@@ -45,32 +45,37 @@ class SetSearch(Protocol):
         """Return the mask of the best set of k free GPUs, of which later pods may ask for any of `next_sizes`.
 
         Compared are in this order: its bandwidth; the bandwidths of the heaviest sets of the next sizes among what it leaves;
-        its PCIe closeness; that of those sets; and lower indices.
+        its PCIe closeness; that of those sets; and lower rails, then lower indices.
         """
 
 
 class UniformSearch:
     """For machines whose pairs all weigh the same: any set is the heaviest, so the lowest indices are taken."""
 
-    def __init__(self, weight: int) -> None:
-        """Remember the weight of each pair."""
+    def __init__(self, weight: int, order: Sequence[int] | None = None) -> None:
+        """Remember the weight of each pair, and the order in which GPUs are taken; without one, the lowest index first."""
         self._weight = weight
+        self._ranks = {gpu: rank for rank, gpu in enumerate(order)} if order is not None else {}
 
     def heaviest(self, free: int, k: int) -> int:  # noqa: ARG002
         """Return the weight of k choose 2 pairs, whatever is free."""
         return self._weight * k * (k - 1) // 2
 
     def choose(self, free: int, k: int, next_sizes: Sequence[int]) -> int:  # noqa: ARG002
-        """Return the k lowest free GPUs: all other sets are worth as much and leave as much behind."""
-        return mask_of_gpus(gpus_of_mask(free)[:k])
+        """Return the k first free GPUs: all other sets are worth as much and leave as much behind."""
+        return mask_of_gpus(sorted(gpus_of_mask(free), key=lambda gpu: self._ranks.get(gpu, gpu))[:k])
 
 
 class TabledSearch:
     """For up to 16 GPUs: weights of all sets, and for each k the heaviest subset of every mask."""
 
-    def __init__(self, pair_weights: NDArray[np.int64]) -> None:
-        """Sum the pair weights of all 2^n sets, by doubling: a set with GPU i is one without, plus its pairs with i."""
+    def __init__(self, pair_weights: NDArray[np.int64], order: Sequence[int] | None = None) -> None:
+        """Sum the pair weights of all 2^n sets, by doubling: a set with GPU i is one without, plus its pairs with i.
+
+        Of sets that are equal otherwise, the one comes first whose GPUs come first in `order`; without one, by index.
+        """
         self._gpu_count = len(pair_weights)
+        ranks = {gpu: rank for rank, gpu in enumerate(order if order is not None else range(self._gpu_count))}
         self._set_weights = np.zeros(1 << self._gpu_count, dtype=np.int64)
         self._sizes = np.zeros(1 << self._gpu_count, dtype=np.int64)
         self._order = np.zeros(1 << self._gpu_count, dtype=np.int64)
@@ -81,7 +86,7 @@ class TabledSearch:
                 pairs[1 << other : 2 << other] = pairs[: 1 << other] + pair_weights[gpu, other]
             self._set_weights[half : 2 * half] = self._set_weights[:half] + pairs
             self._sizes[half : 2 * half] = self._sizes[:half] + 1
-            self._order[half : 2 * half] = self._order[:half] - (1 << (self._gpu_count - 1 - gpu))
+            self._order[half : 2 * half] = self._order[:half] - (1 << (self._gpu_count - 1 - ranks[gpu]))
         self._heaviest = cache(self._heaviest_by_mask)
         self._sets = cache(self._sets_of_size)
 

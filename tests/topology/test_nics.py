@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.model.node_topology import Links, ToldGpu, ToldMachine, ToldNic
 from scheduler.topology import (
     GpuSetTable,
     NicAsk,
@@ -20,6 +21,7 @@ from scheduler.topology import (
     build_machine,
     choose_nics,
     gpus_of_mask,
+    machine_of_told,
     parse_nics,
     parse_scope,
     parse_topology,
@@ -85,6 +87,17 @@ def test_gpus_of_another_switch_are_taken_where_their_nics_are_free(dump):
     assert table.best_near(0xFF, 2, NicAsk(2, 0b11111100)).gpus == (2, 3)
     assert table.best_near(0xFF, 2, NicAsk(2, 0b00000101, NicScope.SWITCH)).gpus == (0, 2)
     assert table.best_near(0b11, 2, NicAsk(2, 0b00000101, NicScope.SWITCH)) is None
+
+
+def test_of_equal_sets_the_lowest_rails_are_taken():
+    """Four GPUs behind NVSwitches whose NICs are wired in another order: rails 2, 3, 0, 1."""
+    paths = [("root", f"port{gpu}", f"up{gpu}") for gpu in range(4)]
+    gpus = tuple(ToldGpu(gpu, 0, (), Links(18, 450), (*paths[gpu], "g")) for gpu in range(4))
+    nics = tuple(ToldNic(f"mlx5_{n}", 0, (n + 2) % 4, (*paths[n], "n")) for n in range(4))
+    table = GpuSetTable(machine_of_told(ToldMachine(gpus, nics, None)))
+    assert [table.best(0xF, k).gpus for k in (1, 2, 3)] == [(2,), (2, 3), (0, 2, 3)]
+    uneven = GpuSetTable(machine_of_told(ToldMachine((*gpus, ToldGpu(4, 1, (), None, ())), nics, None)))
+    assert uneven.best(0xF, 2).gpus == (2, 3)
 
 
 def test_annotations_are_read_with_what_is_allowed(dump):
