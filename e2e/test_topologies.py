@@ -25,7 +25,7 @@ def test_topology_tells_whether_nodes_have_its_labels(world: World) -> None:
     try:
         world.bare_node("a", labels={block: "b1"})
         wait_until(lambda: usable().get("status") == "False", what=lambda: str(usable()))
-        wait_until(lambda: "block: 1 domain " in str(usable()["message"]), what=lambda: str(usable()))
+        wait_until(lambda: "block: 1 domain" in str(usable()["message"]), what=lambda: str(usable()))
         assert f"level rack: no node has the label {rack}" in str(usable()["message"])
         for number in range(4):
             world.bare_node(f"n{number}", labels={block: f"b{number % 2}", rack: "r1"})
