@@ -237,3 +237,17 @@ def test_a_placement_is_found_whenever_there_is_one(is_required: bool, sizes: li
     topology = TopologyConstraint(required=RACK) if is_required else None
     world = World(nodes, gang(len(sizes), topology=topology), pods).run()
     assert len(world.placed) == (len(sizes) if can_be_packed(sorted(sizes, reverse=True), bins) else 0)
+
+
+def test_nvlink_domain_with_free_gpus_for_the_whole_gang_is_taken() -> None:
+    """Three NVL72 racks of six trays: one has three free trays, one five, one all: four trays fit best into the second."""
+    cluster = "0b0f1f2e-7a40-4d8e-9b55-0a1c2d3e4f5"
+    world = World()
+    for rack, taken in enumerate((3, 1, 0)):
+        for tray in range(6):
+            node = a_node(f"r{rack}-{tray}").gpus(4).label("nvidia.com/gpu.product", "NVIDIA-GB200")
+            world.add(node.label("nvidia.com/gpu.count", "4").label("nvidia.com/gpu.clique", f"{cluster}{rack}.1"))
+            if tray < taken:
+                world.add(a_pod(f"old-{rack}-{tray}").gpus(4).on(f"r{rack}-{tray}"))
+    world.add(a_gang("job", 4), a_pod("p").gpus(4).gang("job").times(4)).run()
+    assert {node[:2] for name, node in world.placed.items() if name.startswith("p-")} == {"r1"}
