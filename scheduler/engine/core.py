@@ -12,7 +12,7 @@ from scheduler.framework.registry import Registry
 from scheduler.framework.runtime import PluginError, Runtime
 from scheduler.framework.status import ClusterEvent, Code
 from scheduler.plugins import BASE_ARGS, BASES, BUILT_IN
-from scheduler.queues.admission import FIRM, LIMIT
+from scheduler.queues.admission import FIRM, LIMIT, asks_of
 from scheduler.queues.queues import Queues
 from scheduler.state.cluster import ClusterState
 
@@ -207,7 +207,10 @@ class Core:
         """Return whose turn it is among the first entries of several groups."""
         if not self.queues.is_on:
             return entries[0]
-        group = self.queues.next_of([(cast("Group", entry.group), entry.workload) for entry in entries])
+        for entry in entries:
+            if entry.asks is None:
+                entry.asks = asks_of(entry.workload)
+        group = self.queues.next_of([(cast("Group", entry.group), entry.asks or {}) for entry in entries])
         return next(entry for entry in entries if entry.group == group)
 
     def update(self, workload: Workload, now: float) -> Status | None:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from scheduler.framework.status import ClusterEvent, Code
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from scheduler.framework.change import Change
     from scheduler.framework.status import Reason, Status
@@ -57,6 +57,8 @@ class Entry:
     gate: Status | None = None
     #: What the workload looked like when it was put here last: equal ones are no news.
     look: Hashable = None
+    #: What it asks for at once, by resource; None until somebody counts it, and again when it looks different.
+    asks: Mapping[str, int] | None = None
     #: What it was refused for; None before the first attempt.
     refusal: Status | None = None
     #: When the state began, when backoff or flush ends, and before when it is not tried again (seconds).
@@ -145,6 +147,8 @@ class WorkQueue:
             entry = self._entries[workload.key] = Entry(workload, sort_key, group, look=look, gate=gate)
             self._move(entry, QueueState.ACTIVE, now)
             return entry
+        if entry.look != look:
+            entry.asks = None
         is_news = entry.look != look and not is_own
         is_elsewhere = entry.sort_key != sort_key or entry.group != group
         is_moved = entry.gate != gate or (entry.state is QueueState.ACTIVE and is_elsewhere)

@@ -103,6 +103,11 @@ def admit(workload: Workload, pods: Sequence[Pod], node: Node, ledger: Ledger) -
     return Admission([pod for pod in pods if pod.uid in chosen])
 
 
+def asks_of(workload: Workload) -> dict[str, int]:
+    """Return what a workload asks for at once, by resource. O(pods)."""
+    return sum_of(needed_pods(workload, workload.ordered()))
+
+
 def needed_pods(workload: Workload, pods: Sequence[Pod]) -> list[Pod]:
     """Return as few pods as make up what the workload needs at once, in their order; one, if its minimum is there already."""
     needs = workload.needs

@@ -59,6 +59,8 @@ class Use:
     wanted: dict[str, int] = field(default_factory=dict)
     #: What each namespace uses, or has room kept for; for leaves alone.
     by_namespace: dict[str, dict[str, int]] = field(default_factory=dict)
+    #: Grows with every change of what is on nodes, or has room kept.
+    version: int = 0
 
     def fair(self, resource: str) -> int:
         """Return what fairness goes by."""
@@ -195,6 +197,7 @@ class Ledger:
     def _post(self, charge: Charge, sign: int) -> None:
         for node in charge.node.path():
             use = self.use(node)
+            use.version += 1
             if charge.is_kept:
                 add_to(use.kept, charge.amounts, sign)
             else:

@@ -20,7 +20,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from .ledger import Ledger, Use
     from .tree import Node
@@ -44,37 +44,51 @@ class Head(NamedTuple):
     asks: Mapping[str, int]
 
 
-def next_of(
-    heads: Iterable[Head], ledger: Ledger, cluster: Mapping[str, int], past: Callable[[Node, str], int]
-) -> Head:
-    """Return whose turn it is; `past` says how much of a resource past usage counts for, in the resource's unit."""
-    best: dict[Node, Head] = {}
-    for head in heads:
-        rival = best.get(head.node)
-        if rival is None or _within(head, ledger.use(head.node), cluster) < _within(
-            rival, ledger.use(head.node), cluster
-        ):
+class Order:
+    """Answers for one tree; a queue's place is computed anew when what it uses, or its next workload, is another one."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        """Take the books."""
+        self._ledger = ledger
+        #: Version of what it uses, what its next workload asks for, and its place then.
+        self._known: dict[Node, tuple[int, Mapping[str, int], tuple[object, ...]]] = {}
+        #: What the cluster had when the places were computed.
+        self._cluster: dict[str, int] = {}
+
+    def next_of(self, heads: Iterable[Head], cluster: Mapping[str, int]) -> Head:
+        """Return whose turn it is; `cluster` is what nodes offer by resource."""
+        if self._cluster != cluster:
+            self._cluster, self._known = dict(cluster), {}
+        best: dict[Node, Head] = {}
+        for head in heads:
+            rival = best.get(head.node)
+            if rival is not None:
+                use = self._ledger.use(head.node)
+                if _within(head, use, cluster) > _within(rival, use, cluster):
+                    continue
             best[head.node] = head
-    while True:
-        above: dict[Node, tuple[tuple[object, ...], Head]] = {}
-        deepest = max(_depth(node) for node in best)
-        if deepest == 0:
-            return next(iter(best.values()))
-        kept: dict[Node, Head] = {}
-        for node, head in best.items():
-            if _depth(node) < deepest or node.parent is None:
-                kept[node] = head
-                continue
-            key = rank(node, head.asks, ledger.use(node), cluster, past)
-            known = above.get(node.parent)
-            if known is None or key < known[0]:
-                above[node.parent] = (key, head)
-        best = kept | {node: head for node, (_, head) in above.items()}
+        while (deepest := max(map(_depth, best))) > 0:
+            above: dict[Node, tuple[tuple[object, ...], Head]] = {}
+            kept: dict[Node, Head] = {}
+            for node, head in best.items():
+                if _depth(node) < deepest or node.parent is None:
+                    kept[node] = head
+                    continue
+                key = self._rank(node, head.asks)
+                known = above.get(node.parent)
+                if known is None or key < known[0]:
+                    above[node.parent] = (key, head)
+            best = kept | {node: head for node, (_, head) in above.items()}
+        return next(iter(best.values()))
+
+    def _rank(self, node: Node, asks: Mapping[str, int]) -> tuple[object, ...]:
+        use, known = self._ledger.use(node), self._known.get(node)
+        if known is None or known[0] != use.version or known[1] != asks:
+            known = self._known[node] = (use.version, asks, rank(node, asks, use, self._cluster))
+        return known[2]
 
 
-def rank(
-    node: Node, asks: Mapping[str, int], use: Use, cluster: Mapping[str, int], past: Callable[[Node, str], int]
-) -> tuple[object, ...]:
+def rank(node: Node, asks: Mapping[str, int], use: Use, cluster: Mapping[str, int]) -> tuple[object, ...]:
     """Return a queue's place among its siblings, the lowest first, if it starts a workload that asks for so much."""
     asked = {r for r, n in asks.items() if n and cluster.get(r)}
     promised = [(r, quota.guaranteed) for r, quota in node.queue.quotas.items() if quota.guaranteed != 0 and r in asked]
@@ -90,8 +104,8 @@ def rank(
     has_weight = all(weights[r] > 0 for r in asked)
     parts = []
     for r, count in cluster.items():
-        if count:
-            now = use.fair(r) + past(node, r)
+        now = use.fair(r)
+        if count and (now or asks.get(r)):
             scale = count * (weights[r] if weights[r] > 0 else 1)
             promise = node.quota(r).guaranteed
             free = now + asks.get(r, 0) if promise is None else promise

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 from scheduler.framework.status import ClusterEvent, Reason, Status
 from scheduler.model.queue import Queue
 
-from .admission import Admission, admit, needed_pods
+from .admission import Admission, admit, asks_of
 from .fairness import Fairness
-from .ledger import Ledger, sum_of
+from .ledger import Ledger
 from .membership import Membership
-from .order import Group, Head, next_of
+from .order import Group, Head, Order
 from .reclaim import Reclaim
 from .tree import Tree, build
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from scheduler.framework.workload import Workload
     from scheduler.model import GangKey, Pod
@@ -42,6 +42,9 @@ class _Books:
         self.membership = Membership(tree, cluster.objects)
         self.ledger = Ledger(cluster, self.membership, names)
         self.fairness = Fairness(tree, self.ledger, offered)
+        self.order = Order(self.ledger)
+        #: The queue of each group that something has waited in.
+        self.nodes: dict[Group, Node] = {}
 
 
 class Queues:
@@ -118,32 +121,29 @@ class Queues:
         if self._books is None:
             return NO_GROUP, sort_key
         node = self._books.ledger.waits(workload)
-        name = str(node.key)
+        group = Group(str(node.key))
         if node.queue.ordering == "Fair":
-            return Group(name, next(iter(workload.pods.values())).namespace), sort_key
+            group = Group(group.queue, next(iter(workload.pods.values())).namespace)
+        self._books.nodes[group] = node
         if node.queue.ordering == "FIFO":
             created = min(pod.created for pod in workload.pods.values())
             if workload.gang is not None and workload.gang.created:
                 created = min(created, workload.gang.created)
-            return Group(name), (created, not workload.is_repair, workload.since, workload.key)
-        return Group(name), sort_key
+            return group, (created, not workload.is_repair, workload.since, workload.key)
+        return group, sort_key
 
     def left(self, key: str) -> None:
         """Forget a workload that does not wait any more."""
         if self._books is not None:
             self._books.ledger.left(key)
 
-    def next_of(self, heads: Sequence[tuple[Group, Workload]]) -> Group:
-        """Return whose turn it is among groups with a workload to try."""
-        assert self._books is not None
-        ledger = self._books.ledger
-        ledger.refresh()
-        found = []
-        for group, workload in heads:
-            first = next(iter(workload.pods.values()))
-            asks = sum_of(needed_pods(workload, workload.ordered()))
-            found.append(Head(group, ledger.home_of(first).node, first.namespace, asks))
-        return next_of(found, ledger, self.offered(), lambda _node, _resource: 0).group
+    def next_of(self, heads: Sequence[tuple[Group, Mapping[str, int]]]) -> Group:
+        """Return whose turn it is among groups, each with what its next workload asks for at once. O(groups)."""
+        books = self._books
+        assert books is not None
+        books.ledger.refresh()
+        found = [Head(group, books.nodes[group], group.namespace, asks) for group, asks in heads]
+        return books.order.next_of(found, self.offered()).group
 
     def admit(self, workload: Workload, pods: Sequence[Pod]) -> Admission:
         """Return which pods may be placed now, or why none may."""
@@ -167,8 +167,9 @@ class Queues:
         self.offered()
         node, pods = self._node_of(workload, books), workload.ordered()
         admission = admit(workload, pods, node, books.ledger)
-        asks = sum_of(needed_pods(workload, pods))
-        return Reclaim(workload, asks, node, books.ledger, books.fairness, admission.excesses, self._clock())
+        return Reclaim(
+            workload, asks_of(workload), node, books.ledger, books.fairness, admission.excesses, self._clock()
+        )
 
     def version(self) -> object:
         """Return what is different whenever a number or the tree is; O(changed pods)."""
