@@ -7,18 +7,19 @@ are feasible now.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.status import Code, Reason, Status
 
+from .gains import gains_of
 from .messages import narrowed_text
+from .statuses import Statuses
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from scheduler.framework.filter_result import FilterResult
     from scheduler.framework.runtime import Runtime, ScorePart
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 _TIE_BITS = 32
 #: If more than one row in so many changed, all are evaluated anew.
 _MANY = 4
+#: Up to so many rows are evaluated one by one: then no array is worth its price.
+_FEW = 4
 
 
 class Candidate:
@@ -63,7 +66,7 @@ class Candidate:
         self._is_scored = False
         #: By part: scores before and after they are normalised, and the rows that they are known of.
         self._raw: list[Ints] = []
-        self._normal: list[Ints] = []
+        self._normal: Ints = _NO_PARTS
         self._keys: Ints = _NONE
 
     @property
@@ -138,9 +141,10 @@ class Candidate:
 
     def scores_of(self, rows: Sequence[int]) -> list[dict[str, int]]:
         """Return each plugin's normalised scores of some feasible rows."""
+        if not len(self._normal):
+            return []
         names = [part.plugin.NAME for part in self.parts]
-        columns = [normal[list(rows)].tolist() for normal in self._normal]
-        return [dict(zip(names, scores, strict=True)) for scores in zip(*columns, strict=True)]
+        return [dict(zip(names, scores, strict=True)) for scores in self._normal[:, rows].T.tolist()]
 
     def status_at(self, row: int) -> Status | None:
         """Return why a row is not feasible; None if it is."""
@@ -154,7 +158,7 @@ class Candidate:
 
     def statuses(self) -> Sequence[Status | None]:
         """Return the status of every row, made when it is asked for."""
-        return _Statuses(self)
+        return Statuses(self)
 
     def reasons(self) -> dict[tuple[str, Reason], int]:
         """Count the rows that are not feasible by (plugin, reason)."""
@@ -219,7 +223,11 @@ class Candidate:
         if not is_settled and not runtime.pre_filter_again(self.state, self.pod, snapshot.nodes):
             self._evaluate()
             return
-        rows = np.array([row for row in changed if self._open[row]], dtype=np.int64)
+        open_rows = [row for row in changed if self._open[row]]
+        is_plain = is_settled and len(open_rows) <= _FEW and not (self._nominated or self._refused_by_nominated)
+        if is_plain and (not open_rows or self._evaluate_few(open_rows)):
+            return
+        rows = np.array(open_rows, dtype=np.int64)
         if len(rows):
             self.evaluations += len(rows)
             self._result = None
@@ -242,6 +250,26 @@ class Candidate:
             again = rows if is_settled else rows[flipped | np.isin(rows, list(changed))]
             self._keys[again] = -1
             self._score_again(again[self._feasible[again]], is_set_changed=bool(flipped.any()))
+
+    def _evaluate_few(self, rows: list[int]) -> bool:
+        """Do the same for few rows one by one, where far-sighted Filters are settled; False, with nothing done, if it cannot."""
+        runtime, state, pod, nodes = self._runtime, self.state, self.pod, self._snapshot.nodes
+        if runtime.has_far_filter(state):
+            return False
+        feasible = self._feasible
+        for row in rows:
+            if runtime.passes_near(state, pod, nodes, row) != bool(feasible[row]):
+                return False
+        again = [row for row in rows if feasible[row]] if self._is_scored else []
+        if again:
+            gains = gains_of(runtime, state, pod, nodes, self.parts, self._raw, again)
+            if gains is None:
+                return False
+            for row, gain in gains.items():
+                self._keys[row] += gain << _TIE_BITS
+        self.evaluations += len(rows)
+        self._result = None
+        return True
 
     def _look_at_nominated(self, rows: Ints) -> None:
         """Look again at those of the rows where room is kept, or was."""
@@ -278,16 +306,19 @@ class Candidate:
             rows = np.flatnonzero(self._feasible)
             nodes = nodes.select(rows)
         self.parts = self._runtime.pre_score(self.state, self.pod, nodes)
-        self._raw, self._normal = [], []
-        for part in self.parts:
-            raw = np.full(size, _UNKNOWN, dtype=np.int64)
-            raw[rows] = scores = self._runtime.raw_scores(part, self.state, self.pod, nodes)
-            normal = raw
+        self._raw, self._normal = [], np.empty((len(self.parts), size), dtype=np.int64)
+        for part, normal in zip(self.parts, self._normal, strict=True):
+            raw = normal if part.normalize is None else np.empty(size, dtype=np.int64)
+            if nodes.is_whole:
+                raw[:] = scores = self._runtime.raw_scores(part, self.state, self.pod, nodes)
+            else:
+                raw.fill(_UNKNOWN)
+                raw[rows] = scores = self._runtime.raw_scores(part, self.state, self.pod, nodes)
             if part.normalize is not None:
-                normal = np.zeros(size, dtype=np.int64)
+                if not nodes.is_whole:
+                    normal.fill(0)
                 normal[rows] = self._runtime.normalized(part, self.state, self.pod, scores)
             self._raw.append(raw)
-            self._normal.append(normal)
         self._sum()
         self._is_scored = True
 
@@ -365,27 +396,7 @@ class Candidate:
         return status.stamped(", ".join(names))
 
 
-class _Statuses(Sequence["Status | None"]):
-    """The statuses of a candidate, by row."""
-
-    def __init__(self, candidate: Candidate) -> None:
-        self._candidate = candidate
-
-    def __len__(self) -> int:
-        return len(self._candidate.feasible)
-
-    @overload
-    def __getitem__(self, row: int) -> Status | None: ...
-    @overload
-    def __getitem__(self, row: slice) -> list[Status | None]: ...
-    def __getitem__(self, row: int | slice) -> Status | list[Status | None] | None:
-        if isinstance(row, slice):
-            return [self._candidate.status_at(r) for r in range(*row.indices(len(self)))]
-        if not -len(self) <= row < len(self):
-            raise IndexError(row)
-        return self._candidate.status_at(row % len(self))
-
-
 _NONE: Ints = np.zeros(0, dtype=np.int64)
+_NO_PARTS: Ints = np.zeros((0, 0), dtype=np.int64)
 _NOWHERE: Bools = np.zeros(0, dtype=np.bool_)
 _UNKNOWN = -(2**40)

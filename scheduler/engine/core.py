@@ -107,9 +107,12 @@ class Core:
         if self.queues.settle():
             self.changed(ClusterEvent.QUEUE_CHANGED)
             self.stale.update(dict.fromkeys(workload.key for workload in self.workloads.all()))
-        for name in self.cluster.released:
-            self.changed(ClusterEvent.POD_REMOVED, name)
-        self.cluster.released.clear()
+        if self.cluster.released:
+            for name in self.cluster.released:
+                self.changed(ClusterEvent.POD_REMOVED, name)
+            self.cluster.released.clear()
+        if not self.changes and not self.stale:
+            return
         changes, self.changes = self.changes, {}
         gated: dict[str, None] = {}
         for change in changes:

@@ -12,7 +12,7 @@ It is synchronous and pure: time comes from the clock it is given, chance from t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scheduler.framework.runtime import PluginError
@@ -159,7 +159,7 @@ class Engine:
                 continue
             admission = core.queues.admit(live, core.workloads.ready_pods(live))
             pods = list(admission.pods)
-            attempted = replace(live, pods={pod.uid: pod for pod in pods})
+            attempted = live.with_pods({pod.uid: pod for pod in pods})
             core.access.snapshot = core.cluster.snapshot()
             core.preempting.adopt(attempted, now)
             try:

@@ -65,7 +65,7 @@ class Placer:
         #: Where the last attempt over all rows came to a halt: how many pods were placed, and what rows were refused for.
         self.halt: Halt | None = None
         #: One for each shape, in the order of the pods.
-        self.candidates = list(dict.fromkeys(candidates[pod.uid] for pod in pods))
+        self.candidates: list[Candidate] = []
         self.total_pods = len(self.pods)
         #: How a gang is put together, for one that is placed in domains; None for all others (`in_parts`).
         self.parts: Part | None = None
@@ -82,7 +82,11 @@ class Placer:
         self._of = candidates
         self._nominations = nominations
         self._avoided = avoided
-        self._counts = Counter(candidates[pod.uid] for pod in pods)
+        self._counts: dict[Candidate, int] = {}
+        for pod in pods:
+            candidate = candidates[pod.uid]
+            self._counts[candidate] = self._counts.get(candidate, 0) + 1
+        self.candidates = list(self._counts)
         self._evaluated_before = sum(candidate.evaluations for candidate in self.candidates)
 
     @property

@@ -265,9 +265,12 @@ class WorkQueue:
         stated reasons name the event).
         """
         happened, gated = int(change.event), []
-        keys = [key for event, listening in self._listening.items() if event & happened for key in listening]
         if self._tried is not None:
             self._tried.missed[change] = None
+        if (one := self._listening.get(happened)) is not None:
+            keys = list(one)
+        else:
+            keys = [key for event, listening in self._listening.items() if event & happened for key in listening]
         for key in dict.fromkeys(keys):
             entry = self._entries[key]
             if entry.state is QueueState.GATED:

@@ -24,6 +24,9 @@ synchronous and pure: no I/O, no clock, no randomness; the Handle gives what a p
 | Bind | `bind(state, pod, node_name)` | then; the first that does not Skip wins | BindPod, Skip |
 | PostBind | `post_bind(state, pod, node_name)` | when the binding is known to have succeeded | nothing |
 
+A plugin with both forms of Filter or Score is asked in the wide one about many nodes and in the narrow one about a few that
+changed, for which arrays would be dearer than the answer: both have to say the same.
+
 `None` always means success.  `queueing_hint(event, change, pod, reason)` may refine which events wake a refused pod.  A
 Filter plugin that refuses nodes whose free resources are below a pod's requests, or that have as many pods as they offer,
 may say what it counts with `counted_requests(pod)`: that lets gangs be refused without a search.

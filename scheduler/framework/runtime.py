@@ -12,9 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .calling import (
+    PluginError,
+    answer,
+    call,
+    check_score,
+    check_verdict,
+    guard,
+    in_range,
+    pre_filter_answer,
+    verdicts_of,
+    wide_filter,
+    wide_score,
+)  # fmt: skip
 from .filter_result import FilterResult
 from .status import ClusterEvent, Code, PreFilterResult, Reason, Status
-from .verdicts import Verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
@@ -25,21 +37,12 @@ if TYPE_CHECKING:
     from .cycle_state import CycleState
     from .plugin import Plugin
     from .registry import ResolvedProfile
+    from .verdicts import Verdicts
     from .workload import Workload
 
+__all__ = ["PluginError", "Runtime", "ScorePart", "answer", "call", "nowhere_text"]
+
 _MOST_CACHED_SHAPES = 1024
-_REJECTIONS = (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
-MAX_NODE_SCORE = 100
-
-
-class PluginError(Exception):
-    """A plugin raised or answered nonsense; carries the Error status with the plugin's name and stack."""
-
-    def __init__(self, plugin: str, point: str, detail: str, stack: str = "") -> None:
-        """Describe the accident; the stack is for logs, not for conditions."""
-        super().__init__(f"plugin {plugin} failed at {point}: {detail}")
-        numbers = (("stack", stack),) if stack else ()
-        self.status = Status(Code.ERROR, (Reason("SchedulerError", str(self), numbers=numbers),), plugin)
 
 
 @dataclass(slots=True)
@@ -50,6 +53,8 @@ class ScorePart:
     weight: int
     method: Callable[..., Any]
     normalize: Callable[..., Any] | None
+    #: Scores one node; None if the plugin has only the wide form.
+    narrow: Callable[..., Any] | None
 
 
 class Runtime:
@@ -61,10 +66,16 @@ class Runtime:
         self.scheduler_name = profile.scheduler_name
         points = profile.points
         self._pre_filters = [(e.plugin.NAME, e.plugin.pre_filter) for e in points["pre_filter"]]  # type: ignore[attr-defined]
-        self._filters = [(e.plugin, _wide_filter(e.plugin)) for e in points["filter"]]
+        self._filters = [(e.plugin, wide_filter(e.plugin)) for e in points["filter"]]
         self._pre_scores = [(e.plugin.NAME, e.plugin.pre_score) for e in points["pre_score"]]  # type: ignore[attr-defined]
         self._scores = [
-            ScorePart(e.plugin, e.weight, _wide_score(e.plugin), getattr(e.plugin, "normalize", None))
+            ScorePart(
+                e.plugin,
+                e.weight,
+                wide_score(e.plugin),
+                getattr(e.plugin, "normalize", None),
+                getattr(e.plugin, "score", None),
+            )
             for e in points["score"]
             if e.weight
         ]
@@ -78,6 +89,13 @@ class Runtime:
         self._signs = [plugin.sign for plugin in looking if hasattr(plugin, "sign")]
         #: Plugins for which a change on one node may change what was said of others.
         self._far = {p.NAME: p for p in looking if not (p.READS_ONE_NODE or p.READS_NODES_ONLY)}
+        #: Filters that look at one node and the pods on it, with their narrow forms.
+        self._near_filters = [
+            (plugin, wide, getattr(plugin, "filter", None))
+            for plugin, wide in self._filters
+            if not plugin.READS_NODES_ONLY and plugin.NAME not in self._far
+        ]
+        self._far_filters = frozenset([plugin.NAME for plugin, _ in self._filters if plugin.NAME in self._far])
         self._settling = [(name, getattr(plugin, "is_settled", None)) for name, plugin in self._far.items()]
         self._plugins = {point: tuple(e.plugin for e in enabled) for point, enabled in points.items()}
         self._counting = [
@@ -90,7 +108,7 @@ class Runtime:
 
     def sort_key(self, workload: Workload) -> tuple[Any, ...]:
         """Return what the queue sorts by, lowest first."""
-        return tuple(_guard(self.plugins("queue_sort")[0].NAME, "QueueSort", self._sort_key, workload))
+        return tuple(guard(self.plugins("queue_sort")[0].NAME, "QueueSort", self._sort_key, workload))
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Return the first objection to trying a pod at all; an accident is an Error."""
@@ -123,8 +141,11 @@ class Runtime:
     def is_settled(self, state: CycleState, pod: Pod, point: str) -> bool:
         """Tell whether what far-sighted plugins said at `filter` or `score` still holds where nothing changed."""
         for name, method in self._settling:
-            if method is None or not _guard(name, "IsSettled", method, state, pod, point):
-                return False
+            try:
+                if method is None or not method(state, pod, point):
+                    return False
+            except (Exception, SystemExit) as error:
+                raise PluginError(name, "IsSettled", repr(error), traceback.format_exc()) from error
         return True
 
     def is_part_settled(self, part: ScorePart, state: CycleState, pod: Pod) -> bool:
@@ -134,7 +155,7 @@ class Runtime:
 
     def _is_one_settled(self, plugin: Plugin, state: CycleState, pod: Pod, point: str) -> bool:
         method = getattr(plugin, "is_settled", None)
-        return method is not None and bool(_guard(plugin.NAME, "IsSettled", method, state, pod, point))
+        return method is not None and bool(guard(plugin.NAME, "IsSettled", method, state, pod, point))
 
     def counted_requests(self, pod: Pod) -> dict[str, int] | None:
         """Return the requests that some Filter plugin counts against what nodes have free; None if none does."""
@@ -142,7 +163,7 @@ class Runtime:
             return None
         counted: dict[str, int] = {}
         for method in self._counting:
-            counted |= _guard("", "CountedRequests", method, pod)
+            counted |= guard("", "CountedRequests", method, pod)
         return counted
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> tuple[Status | None, Bools | None]:
@@ -152,7 +173,7 @@ class Runtime:
         refusal: Status | None = None
         state.skipped_filters.clear()
         for name, method in self._pre_filters:
-            said = _pre_filter_answer(name, _guard(name, "PreFilter", method, state, pod, nodes))
+            said = pre_filter_answer(name, guard(name, "PreFilter", method, state, pod, nodes))
             if isinstance(said, PreFilterResult):
                 if said.node_names is not None:
                     names = said.node_names if names is None else names & said.node_names
@@ -179,7 +200,7 @@ class Runtime:
         for name, method in self._pre_filters:
             if name not in self._far:
                 continue
-            said = _pre_filter_answer(name, _guard(name, "PreFilter", method, state, pod, nodes))
+            said = pre_filter_answer(name, guard(name, "PreFilter", method, state, pod, nodes))
             state.skipped_filters.discard(name)
             if isinstance(said, Status) and said.code is Code.SKIP:
                 state.skipped_filters.add(name)
@@ -204,15 +225,35 @@ class Runtime:
                 continue
             verdicts = static.get(plugin.NAME)
             if verdicts is None:
-                verdicts = _verdicts(plugin, method, state, pod, nodes)
+                verdicts = verdicts_of(plugin, method, state, pod, nodes)
             result.by_plugin.append((plugin, verdicts))
         return result
+
+    def has_far_filter(self, state: CycleState) -> bool:
+        """Tell whether a Filter that looks further than at one node has something to say of a pod."""
+        return not self._far_filters <= state.skipped_filters
+
+    def passes_near(self, state: CycleState, pod: Pod, nodes: Nodes, row: int) -> bool:
+        """Tell whether a node passes the Filters that look at one node and the pods there; `nodes` are all rows."""
+        node = nodes[row]
+        for plugin, wide, narrow in self._near_filters:
+            if plugin.NAME in state.skipped_filters:
+                continue
+            if narrow is None:
+                if verdicts_of(plugin, wide, state, pod, nodes.one(row)).rejections:
+                    return False
+                continue
+            said = guard(plugin.NAME, "Filter", narrow, state, pod, node)
+            if said is not None and (not isinstance(said, Status) or said.code is not Code.SUCCESS):
+                check_verdict(plugin, said)
+                return False
+        return True
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> list[ScorePart]:
         """Run PreScore over feasible nodes; return the parts of those plugins that are to score."""
         state.skipped_scores.clear()
         for name, method in self._pre_scores:
-            status = _guard(name, "PreScore", method, state, pod, nodes)
+            status = guard(name, "PreScore", method, state, pod, nodes)
             if status is not None and status.code is Code.SKIP:
                 state.skipped_scores.add(name)
             elif status is not None and status.code is not Code.SUCCESS:
@@ -223,7 +264,7 @@ class Runtime:
         """Run PreScore of one part again; False if it does not score any more."""
         for name, method in self._pre_scores:
             if name == part.plugin.NAME:
-                status = _guard(name, "PreScore", method, state, pod, nodes)
+                status = guard(name, "PreScore", method, state, pod, nodes)
                 if status is not None and status.code not in (Code.SUCCESS, Code.SKIP):
                     raise PluginError(name, "PreScore", status.message)
                 return status is None or status.code is Code.SUCCESS
@@ -231,26 +272,34 @@ class Runtime:
 
     def has_silent_far_score(self, state: CycleState, pod: Pod) -> bool:
         """Tell whether a far-sighted plugin that said Skip at PreScore may say otherwise now."""
-        return any(
-            name in self._far and not self._is_one_settled(self._far[name], state, pod, "score")
-            for name in state.skipped_scores
-        )
+        skipped = state.skipped_scores
+        for name, plugin in self._far.items():
+            if name in skipped and not self._is_one_settled(plugin, state, pod, "score"):
+                return True
+        return False
 
     def raw_scores(self, part: ScorePart, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
         """Return one plugin's scores of some nodes, shape (len(nodes),), before they are normalised."""
-        scores: Ints = _guard(part.plugin.NAME, "Score", part.method, state, pod, nodes)
+        scores: Ints = guard(part.plugin.NAME, "Score", part.method, state, pod, nodes)
         if getattr(scores, "shape", None) != (len(nodes),):
             raise PluginError(part.plugin.NAME, "Score", "there must be one score for each node")
-        return scores if part.normalize is not None else _in_range(part, "Score", scores)
+        return scores if part.normalize is not None else in_range(part.plugin, "Score", scores)
+
+    def raw_score(self, part: ScorePart, state: CycleState, pod: Pod, nodes: Nodes, row: int) -> int:
+        """Return one plugin's score of one node, before it is normalised; `nodes` are all rows."""
+        if part.narrow is None:
+            return int(self.raw_scores(part, state, pod, nodes.one(row))[0])
+        score = guard(part.plugin.NAME, "Score", part.narrow, state, pod, nodes[row])
+        return check_score(part.plugin, score, is_final=part.normalize is None)
 
     def normalized(self, part: ScorePart, state: CycleState, pod: Pod, scores: Ints) -> Ints:
         """Return the scores of all feasible nodes, normalised."""
         if part.normalize is None:
             return scores
-        normal: Ints = _guard(part.plugin.NAME, "NormalizeScore", part.normalize, state, pod, scores)
+        normal: Ints = guard(part.plugin.NAME, "NormalizeScore", part.normalize, state, pod, scores)
         if getattr(normal, "shape", None) != scores.shape:
             raise PluginError(part.plugin.NAME, "NormalizeScore", "there must be one score for each node")
-        return _in_range(part, "NormalizeScore", normal)
+        return in_range(part.plugin, "NormalizeScore", normal)
 
     def cures(self, plugin_name: str, reason: Reason, event: ClusterEvent, change: Any, pod: Pod) -> bool:
         """Tell whether an event could cure a plugin's refusal of a pod."""
@@ -258,7 +307,7 @@ class Runtime:
             return False
         plugin = self._by_name.get(plugin_name)
         hint = getattr(plugin, "queueing_hint", None)
-        return True if hint is None else bool(_guard(plugin_name, "QueueingHint", hint, event, change, pod, reason))
+        return True if hint is None else bool(guard(plugin_name, "QueueingHint", hint, event, change, pod, reason))
 
     def _static_verdicts(self, state: CycleState, pod: Pod, nodes: Nodes) -> dict[str, Verdicts]:
         """Return the verdicts of plugins that read only Node objects, kept per shape until a node changes."""
@@ -268,7 +317,7 @@ class Runtime:
             if len(self._static) >= _MOST_CACHED_SHAPES:
                 self._static.clear()
             found = [
-                (plugin.NAME, _verdicts(plugin, method, state, pod, nodes))
+                (plugin.NAME, verdicts_of(plugin, method, state, pod, nodes))
                 for plugin, method in self._filters
                 if plugin.READS_NODES_ONLY and plugin.NAME not in state.skipped_filters
             ]
@@ -282,88 +331,6 @@ def nowhere_text(plugins: Iterable[str]) -> str:
     if len(names) == 1:
         return f"node(s) didn't satisfy plugin {names[0]}"
     return f"node(s) didn't satisfy plugin(s) [{' '.join(names)}] simultaneously"
-
-
-def call(plugin: Plugin, method: str, *arguments: Any) -> Any:
-    """Call a plugin's method; an exception becomes PluginError."""
-    return _guard(plugin.NAME, method, getattr(plugin, method), *arguments)
-
-
-def answer(plugin: Plugin, method: str, *arguments: Any) -> Status | None:
-    """Call a method that answers with a status; None for success, PluginError for what is no status."""
-    found = call(plugin, method, *arguments)
-    if found is None or (isinstance(found, Status) and found.code is Code.SUCCESS):
-        return None
-    if not isinstance(found, Status):
-        raise PluginError(plugin.NAME, method, f"the answer is no status: {found!r}")
-    return found.stamped(plugin.NAME)
-
-
-def _pre_filter_answer(name: str, said: object) -> Status | PreFilterResult | None:
-    """Return what PreFilter answered, None for success; PluginError for an Error, or for what is no answer."""
-    if said is None or isinstance(said, PreFilterResult):
-        return said
-    if not isinstance(said, Status):
-        raise PluginError(name, "PreFilter", f"the answer is no status: {said!r}")
-    if said.code is Code.ERROR:
-        raise PluginError(name, "PreFilter", said.message)
-    return None if said.code is Code.SUCCESS else said
-
-
-def _verdicts(plugin: Plugin, method: Callable[..., Any], state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts:
-    """Run one Filter; PluginError for an Error, or for verdicts that are none."""
-    verdicts: Verdicts = _guard(plugin.NAME, "Filter", method, state, pod, nodes)
-    if not isinstance(verdicts, Verdicts) or verdicts.size != len(nodes):
-        raise PluginError(plugin.NAME, "Filter", "the answer must be Verdicts over all nodes")
-    for _, code, reason in verdicts.rejections:
-        if code not in _REJECTIONS:
-            raise PluginError(plugin.NAME, "Filter", reason.text)
-    return verdicts
-
-
-def _in_range(part: ScorePart, point: str, scores: Ints) -> Ints:
-    if len(scores) and scores.astype(np.int64, copy=False).view(np.uint64).max() > MAX_NODE_SCORE:  # below 0 is huge
-        raise PluginError(part.plugin.NAME, point, f"a score lies outside 0 to {MAX_NODE_SCORE}")
-    return scores
-
-
-def _guard(plugin: str, point: str, method: Callable[..., Any], *arguments: Any) -> Any:
-    try:
-        return method(*arguments)
-    except PluginError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise PluginError(plugin, point, repr(error), traceback.format_exc()) from error
-
-
-def _wide_filter(plugin: Plugin) -> Callable[..., Verdicts]:
-    """Return the wide Filter, looping the narrow one where there is no wide one."""
-    if (wide := getattr(plugin, "filter_all", None)) is not None:
-        return wide  # type: ignore[no-any-return]
-    narrow = plugin.filter  # type: ignore[attr-defined]
-
-    def looped(state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts:
-        answers = [narrow(state, pod, node) for node in nodes]
-        if (odd := next((a for a in answers if a is not None and not isinstance(a, Status)), None)) is not None:
-            raise PluginError(plugin.NAME, "Filter", f"filter answered {odd!r}; allowed are None and a Status")
-        return Verdicts.from_statuses(answers)
-
-    return looped
-
-
-def _wide_score(plugin: Plugin) -> Callable[..., Ints]:
-    """Return the wide Score, looping the narrow one where there is no wide one."""
-    if (wide := getattr(plugin, "score_all", None)) is not None:
-        return wide  # type: ignore[no-any-return]
-    narrow = plugin.score  # type: ignore[attr-defined]
-
-    def looped(state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
-        answers = [narrow(state, pod, node) for node in nodes]
-        if (odd := next((a for a in answers if not isinstance(a, int | np.integer)), None)) is not None:
-            raise PluginError(plugin.NAME, "Score", f"score answered {odd!r}; allowed are whole numbers from 0 to 100")
-        return np.array(answers, dtype=np.int64)
-
-    return looped
 
 
 def _looks_at_nodes(plugin: Plugin) -> bool:

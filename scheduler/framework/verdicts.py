@@ -6,6 +6,7 @@ For plugins with a wide Filter and for the runtime, which loops the narrow form 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scheduler.state.snapshot import Bools
+
+
+@lru_cache(maxsize=64)
+def _everywhere(size: int) -> Bools:
+    """Return a mask that is true everywhere, made once for each size."""
+    mask = np.ones(size, dtype=np.bool_)
+    mask.flags.writeable = False
+    return mask
 
 
 @dataclass(slots=True)
@@ -42,9 +51,9 @@ class Verdicts:
         return codes
 
     def passes(self) -> Bools:
-        """Return which nodes pass, shape (size,)."""
+        """Return which nodes pass, shape (size,); to be read only."""
         if not self.rejections:
-            return np.ones(self.size, dtype=np.bool_)
+            return _everywhere(self.size)
         passing: Bools = ~self.rejections[0][0]
         for where, _, _ in self.rejections[1:]:
             passing &= ~where

@@ -35,6 +35,14 @@ class Workload:
     #: Failed attempts, which set the backoff.
     attempts: int = 0
 
+    def with_pods(self, pods: dict[str, Pod]) -> Workload:
+        """Return a copy with other pods."""
+        return Workload(
+            self.key, pods, self.gang, self.needed, self.needs, self.is_repair, self.priority, self.since, self.attempts
+        )
+
     def ordered(self) -> list[Pod]:
         """Return the pending pods by priority, age, name and uid."""
+        if len(self.pods) == 1:
+            return list(self.pods.values())
         return sorted(self.pods.values(), key=lambda pod: (-pod.priority, pod.created, pod.name, pod.uid))

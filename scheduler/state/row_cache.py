@@ -7,7 +7,7 @@ and their undoing alike, so that what they keep is always exact; when rows are r
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -26,6 +26,9 @@ MOST_CHANGES = 65_536
 class RowFollower(ABC):
     """Base of what follows rows: `fill` looks at all of them, `update` at one that changed."""
 
+    #: If more rows changed, all are looked at; None for more than there are.
+    MOST_UPDATES: ClassVar[int | None] = None
+
     def __init__(self) -> None:
         """Start without having seen anything."""
         #: How many of the changes it has seen; None if it has to start anew.
@@ -41,12 +44,23 @@ class RowFollower(ABC):
 
     def catch_up(self, snapshot: Snapshot, changes: list[int]) -> None:
         """Look at what changed since the last time."""
-        if self.seen is None or len(changes) - self.seen > len(snapshot.all_rows):
+        seen, length = self.seen, len(changes)
+        if seen == length:
+            return
+        rows = snapshot.all_rows
+        if seen is None or length - seen > len(rows):
             self.fill(snapshot)
-        elif self.seen < len(changes):
-            for index in set(changes[self.seen :]):
-                self.update(index, snapshot.all_rows[index])
-        self.seen = len(changes)
+        elif seen + 1 == length:
+            index = changes[-1]
+            self.update(index, rows[index])
+        else:
+            changed = set(changes[seen:])
+            if self.MOST_UPDATES is not None and len(changed) > self.MOST_UPDATES:
+                self.fill(snapshot)
+            else:
+                for index in changed:
+                    self.update(index, rows[index])
+        self.seen = length
 
 
 class Followers:

@@ -108,6 +108,11 @@ class NodeView:
         self._row = row
 
     @property
+    def record(self) -> Row:
+        """The record behind the view, to be read only."""
+        return self._row
+
+    @property
     def node(self) -> Node:
         """The Node object."""
         return self._row.node
@@ -134,6 +139,16 @@ class NodeView:
     def requested(self, resource: str) -> int:
         """How much of a resource its pods ask for."""
         return self._row.requested.get(resource, 0)
+
+    def scored_usage(self, resource: str) -> int:
+        """How much scoring counts as used: as `requested`, but cpu and memory with the defaults of silent containers."""
+        if resource == "cpu":
+            return self._row.nonzero[0]
+        return self._row.nonzero[1] if resource == "memory" else self.requested(resource)
+
+    def pod_count(self) -> int:
+        """How many pods the node has."""
+        return len(self._row.pods)
 
     def free(self, resource: str) -> int:
         """How much of a resource is left; negative if over-committed."""

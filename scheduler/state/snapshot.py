@@ -7,6 +7,7 @@ changes its snapshot only through `place` and `remove`, and undoes it with what 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -93,6 +94,10 @@ class Nodes(Sequence[NodeView]):
         """Return the view of some rows, given as positions in this view."""
         return Nodes(self.snapshot, rows if self._rows is None else self._rows[rows])
 
+    def one(self, row: int) -> Nodes:
+        """Return the view of one row of the snapshot."""
+        return _One(self.snapshot, row)
+
     def __len__(self) -> int:
         """Count the nodes."""
         return len(self.snapshot.all_rows) if self._rows is None else len(self._rows)
@@ -117,6 +122,18 @@ class Nodes(Sequence[NodeView]):
         return view
 
 
+class _One(Nodes):
+    """One row; its number becomes an array only if somebody asks for columns."""
+
+    def __init__(self, snapshot: Snapshot, row: int) -> None:
+        self.snapshot = snapshot
+        self._row = row
+
+    @cached_property
+    def _rows(self) -> Ints:  # type: ignore[override]
+        return np.array([self._row], dtype=np.int64)
+
+
 class Snapshot:
     """All nodes at one generation. Rows are sorted by node name."""
 
@@ -138,6 +155,8 @@ class Snapshot:
         #: so far needs to look at the rest only.
         self.changed_rows: list[int] = []
         self.epoch = 0
+        #: Rows that changed since the columns were brought up to date.
+        self._stale_rows: list[int] = []
         self._index = PodIndex()
         self._followers = Followers()
 
@@ -216,6 +235,7 @@ class Snapshot:
         self.all_rows = rows
         self.row_of = {row.node.name: i for i, row in enumerate(rows)}
         self._columns.clear()
+        self._stale_rows.clear()
         self._fixed.clear()
         self._followers.clear()
         self.changed_rows.clear()
@@ -235,6 +255,8 @@ class Snapshot:
     def column(self, kind: str, resource: str, priority: int = 0) -> Ints:
         """Return a column (read-only): allocatable, requested, nonzero, pods, lowest or below (see `Nodes`)."""
         key = (kind, resource, priority)
+        if self._stale_rows:
+            self._bring_up_columns()
         column = self._fixed.get(key) if kind == "allocatable" else self._columns.get(key)
         if column is None:
             rows: Iterable[int] = range(len(self.all_rows))
@@ -263,20 +285,30 @@ class Snapshot:
         return self._followers.get(key, make, self)
 
     def _refresh(self, index: int) -> None:
-        """Bring every column that depends on pods up to date in one row, and note that it changed."""
+        """Note that a row changed; columns that depend on pods are brought up to date when they are asked for."""
         self._followers.note(index)
         if len(self.changed_rows) >= _LONGEST_LOG:
             self.changed_rows.clear()
             self.epoch += 1
         self.changed_rows.append(index)
-        row = self.all_rows[index]
+        self._stale_rows.append(index)
+        if len(self._stale_rows) >= _MOST_STALE_ROWS:
+            self._bring_up_columns()
+
+    def _bring_up_columns(self) -> None:
+        """Bring every column that depends on pods up to date in the rows that changed."""
+        stale = dict.fromkeys(self._stale_rows)
+        self._stale_rows.clear()
         for (kind, resource, priority), column in self._columns.items():
-            column[index] = _cell(row, kind, resource, priority)
+            for index in stale:
+                column[index] = _cell(self.all_rows[index], kind, resource, priority)
 
 
 _MOST_NODE_COLUMNS = 4096
 _MOST_BELOW_COLUMNS = 32
 _LONGEST_LOG = 65_536
+#: So many changes are put off, so that no single question pays for many.
+_MOST_STALE_ROWS = 128
 
 
 def _cell(row: Row, kind: str, resource: str, priority: int) -> int:

@@ -13,7 +13,7 @@ from scheduler.model.quantity import LARGEST
 from scheduler.plugins.node_ports import NodePorts
 from scheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from scheduler.plugins.node_resources_fit import NodeResourcesFit
-from scheduler.plugins.node_resources_fit.shares import EXACT, Shares
+from scheduler.plugins.node_resources_fit.shares import EXACT, Shares, percent_at
 from scheduler.state.cluster import ClusterState
 from scheduler.state.snapshot import Snapshot
 from tests.builders import GPU, a_node, a_pod
@@ -68,16 +68,20 @@ def pods(draw: Any, name: str, node: str = "") -> Any:
 
 
 def said(plugin: Any, pod: Pod, snapshot: Snapshot, rows: Any) -> list[Any]:
-    """Return all that a plugin says of all nodes and of some."""
+    """Return all that a plugin says of all nodes and of some; what it says of one by one is the same."""
     result: list[Any] = []
     for some in (snapshot.nodes, snapshot.nodes.select(rows)):
         if hasattr(plugin, "filter_all"):
             verdicts = plugin.filter_all(CycleState(), pod, some)
             result.append([verdicts.status_at(position) for position in range(len(some))])
+            if hasattr(plugin, "filter"):
+                assert [plugin.filter(CycleState(), pod, node) for node in some] == result[-1]
         if hasattr(plugin, "score_all"):
             scores = plugin.score_all(CycleState(), pod, some)
             assert scores.dtype == np.int64
             result.append(scores.tolist())
+            if hasattr(plugin, "score"):
+                assert [plugin.score(CycleState(), pod, node) for node in some] == result[-1]
     return result
 
 
@@ -160,5 +164,7 @@ def test_percentages_are_those_of_integers(draws: list[tuple[int, int]], off: in
     least = [max(o - u, 0) * 100 // o for u, o in zip(used, offers, strict=True)]
     snapshot = state.snapshot()
     shares = snapshot.follower("shares", lambda: Shares(GPU))
-    assert shares.most_allocated(0, snapshot.nodes).tolist() == most
-    assert shares.least_allocated(0, snapshot.nodes).tolist() == least
+    assert shares.percent(0, snapshot.nodes, is_most=True).tolist() == most
+    assert shares.percent(0, snapshot.nodes, is_most=False).tolist() == least
+    assert [percent_at(GPU, 0, node, is_most=True) for node in snapshot.nodes] == most
+    assert [percent_at(GPU, 0, node, is_most=False) for node in snapshot.nodes] == least

@@ -15,7 +15,7 @@ from scheduler.model.quantity import LARGEST
 from scheduler.state.row_cache import RowFollower
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from scheduler.state.rows import Row
     from scheduler.state.snapshot import Ints, Nodes, Snapshot
@@ -32,8 +32,8 @@ BASE = 150
 EXACT = 2**53
 
 
-def balance(used: list[Numbers], offered: list[Floats], *, is_everywhere: bool, is_within: bool) -> Small:
-    """Return (1 - standard deviation of the used shares)·100 per node, over the resources that it offers.
+def balance(used: list[Numbers], offered: list[Floats], *, is_everywhere: bool, is_within: bool) -> Floats:
+    """Return (1 - standard deviation of the used shares)·100 per node, over the resources that it offers, to be cut off.
 
     The order of the float operations is kube-scheduler's: two resources are compared without a root.  `is_everywhere`:
     every node offers all of them; `is_within`: no node has more in use than it offers.  `used` may be overwritten.
@@ -49,7 +49,7 @@ def balance(used: list[Numbers], offered: list[Floats], *, is_everywhere: bool, 
         np.abs(first, out=first)
         np.subtract(2.0, first, out=first)
         first *= 50.0  # twice as much, and half of that: rounded as (1 - deviation / 2) * 100 is
-        return first.astype(np.int32)  # a third of the price of int64
+        return first
     has = [o > 0 for o in offered]
     shares = [np.where(o > 0, np.minimum(u / np.maximum(o, 1), 1.0), 0.0) for u, o in zip(used, offered, strict=True)]
     kinds = np.add.reduce(has, dtype=np.int64)
@@ -59,7 +59,7 @@ def balance(used: list[Numbers], offered: list[Floats], *, is_everywhere: bool, 
     lowest = np.minimum.reduce([np.where(h, share, 2.0) for h, share in zip(has, shares, strict=True)])
     pair = (np.maximum.reduce(shares) - lowest) / 2
     deviation = np.where(kinds == PAIR, pair, np.sqrt(np.add.reduce(squares) / divisor))
-    scores: Small = ((1 - deviation) * 100).astype(np.int32)
+    scores: Floats = (1 - deviation) * 100
     return scores
 
 
@@ -76,8 +76,16 @@ def balance_of(shares: list[float]) -> int:
     return int((1 - math.sqrt(squares / max(len(shares), 1))) * 100)
 
 
+def share_of(used: int, offered: int) -> float:
+    """Return which share of what a node offers is in use, at most 1."""
+    return float(used) / float(offered) if used < offered else 1.0
+
+
 class Balances(RowFollower):
     """What some resources have in use on every node, and how balanced that is before a pod comes."""
+
+    #: With more rows to look at, a pass over all nodes is cheaper.
+    MOST_UPDATES = 48
 
     def __init__(self, names: Sequence[str]) -> None:
         """Follow these resources."""
@@ -91,16 +99,18 @@ class Balances(RowFollower):
         requested = [nodes.requested(name) for name in self._names]
         #: Sums of floats are those of integers as far as they are below what is offered; beyond that all shares are 1.
         self._is_exact = all(column.max(initial=0) <= EXACT for column in columns)
-        self._used = [column.astype(np.float64 if self._is_exact else np.int64) for column in requested]
+        self._used: list[Numbers] = [column.astype(np.float64 if self._is_exact else np.int64) for column in requested]
         self._offered: list[Floats] = [column.astype(np.float64) for column in columns]
         self._is_everywhere = all(column.all() for column in columns)
         #: By resource: no node has less left.
         self._least = [int((c - u).min(initial=LARGEST)) for c, u in zip(columns, requested, strict=True)]
-        before = balance(
-            [column.copy() for column in self._used], self._offered, is_everywhere=self._is_everywhere, is_within=False
-        )
-        #: What the balance after is added to for twice the score.
-        self._base: Small = BASE - before
+        used = [column.copy() for column in self._used]
+        before = balance(used, self._offered, is_everywhere=self._is_everywhere, is_within=False)
+        #: What the balance after is added to for twice the score; int32 is a third of the price of int64.
+        self._base: Small = BASE - before.astype(np.int32)
+        #: Where balances are worked out: arrays that are allocated anew each time cost as much as the arithmetic.
+        self._work = used
+        self._twice = np.empty_like(self._base)
 
     def update(self, index: int, row: Row) -> None:
         """Take over one row."""
@@ -118,12 +128,27 @@ class Balances(RowFollower):
 
     def scores(self, counts: Sequence[int], nodes: Nodes) -> Ints:
         """Return 75 and half of what the balance of each node gains or loses by such a request."""
-        used, is_within = [], True
-        for column, count, least in zip(self._used, counts, self._least, strict=True):
-            used.append(nodes.at(column) + (float(count) if self._is_exact else count))
-            is_within = is_within and count <= least
-        offered = self._offered if nodes.is_whole else [nodes.at(column) for column in self._offered]
-        scores = balance(used, offered, is_everywhere=self._is_everywhere, is_within=is_within)
-        scores += nodes.at(self._base)
-        scores >>= 1
-        return scores.astype(np.int64)
+        kept, offered, work, twice, base = self._used, self._offered, self._work, self._twice, self._base
+        if not nodes.is_whole:
+            rows = nodes.rows
+            kept, offered, base = [c[rows] for c in kept], [c[rows] for c in offered], base[rows]
+            work, twice = kept, np.empty_like(base)
+        is_within = True
+        for number, count in enumerate(counts):
+            np.add(kept[number], float(count) if self._is_exact else count, out=work[number])
+            is_within = is_within and count <= self._least[number]
+        after = balance(work, offered, is_everywhere=self._is_everywhere, is_within=is_within)
+        np.copyto(twice, after, casting="unsafe")
+        twice += base
+        twice >>= 1
+        return twice.astype(np.int64)
+
+
+def score_of(amounts: Iterable[tuple[int, int, int]]) -> int:
+    """Return the same score for one node, from what is requested, in use and offered of each resource."""
+    before, after = [], []
+    for count, used, offered in amounts:
+        if offered > 0:
+            before.append(share_of(used, offered))
+            after.append(share_of(used + count, offered))
+    return (BASE - balance_of(before) + balance_of(after)) >> 1

@@ -16,12 +16,13 @@ from scheduler.config import ConfigurationModel
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import Status
 
-from .balances import Balances
+from .balances import Balances, score_of
 
 if TYPE_CHECKING:
     from scheduler.framework.cycle_state import CycleState
     from scheduler.framework.handle import Handle
     from scheduler.model import Pod
+    from scheduler.state.rows import NodeView
     from scheduler.state.snapshot import Ints, Nodes
 
 NAME = "NodeResourcesBalancedAllocation"
@@ -65,11 +66,19 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     def score_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
         """Return 75 and half of what the balance gains or loses by the pod."""
-        requests = pod.requests
-        names = self._names
-        if not self._is_always_all:
-            names = tuple([name for name in names if name in ALWAYS_SCORED or requests.get(name, 0)])
+        names = self._names_for(pod)
         if not names:
             return np.zeros(len(nodes), dtype=np.int64)
         balances = nodes.snapshot.follower((NAME, names), partial(Balances, names))
-        return balances.scores([requests.get(name, 0) for name in names], nodes)
+        return balances.scores([pod.requests.get(name, 0) for name in names], nodes)
+
+    def score(self, state: CycleState, pod: Pod, node: NodeView) -> int:
+        """Return the same for one node."""
+        names, requests = self._names_for(pod), pod.requests
+        return score_of([(requests.get(n, 0), node.requested(n), node.allocatable(n)) for n in names]) if names else 0
+
+    def _names_for(self, pod: Pod) -> tuple[str, ...]:
+        """Return the resources that are balanced for a pod."""
+        if self._is_always_all:
+            return self._names
+        return tuple([name for name in self._names if name in ALWAYS_SCORED or pod.requests.get(name, 0)])

@@ -6,28 +6,30 @@ counts, not what they use.  A request beyond what a node offers cannot be cured 
 
 from __future__ import annotations
 
-from functools import lru_cache, partial, reduce
-from operator import add
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from scheduler.framework.broken_line import broken_line
 from scheduler.framework.plugin import Plugin
-from scheduler.framework.status import ClusterEvent, Code, Kind, Reason
+from scheduler.framework.status import ClusterEvent, Code, Kind, Reason, Status
 from scheduler.framework.verdicts import Verdicts
 
-from .shares import PODS, Amounts
+from .shares import PODS, Amounts, percent_at
 from .strategies import NodeResourcesFitArgs
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from scheduler.framework.change import Change
     from scheduler.framework.cycle_state import CycleState
     from scheduler.framework.handle import Handle
     from scheduler.model import Pod
-    from scheduler.state.snapshot import Ints, Nodes
+    from scheduler.state.rows import NodeView
+    from scheduler.state.snapshot import Bools, Ints, Nodes
 
-    from .shares import Numbers, Shares
+    from .shares import Small
     from .strategies import Strategy
 
 NAME = "NodeResourcesFit"
@@ -73,12 +75,15 @@ class NodeResourcesFit(Plugin):
         self._scored: list[tuple[str, int, Strategy]] = [
             (resource.name, resource.weight, resource.type or strategy.type) for resource in strategy.resources
         ]
-        self._scored_names = tuple([resource for resource, _, _ in self._scored])
+        self._names = tuple([resource for resource, _, _ in self._scored])
+        self._has_optional = any(resource not in ALWAYS_SCORED for resource, _, _ in self._scored)
 
     def filter_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts:
         """Refuse nodes without room, with a reason for each resource that lacks."""
         verdicts = Verdicts(len(nodes))
         room = self._amounts(pod, nodes).room
+        if room.has_for_all(pod.requests.items()):
+            return verdicts
         if (is_full := room.is_short(PODS, 1, nodes)) is not None:
             verdicts.reject(is_full, Code.UNSCHEDULABLE, TOO_MANY_PODS)
         for resource, count in pod.requests.items():
@@ -91,6 +96,20 @@ class NodeResourcesFit(Plugin):
                 verdicts.reject(never, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reason)
                 verdicts.reject(is_short & ~never, Code.UNSCHEDULABLE, insufficient(resource, count, ever=False))
         return verdicts
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeView) -> Status | None:
+        """Say the same of one node."""
+        code, reasons = Code.SUCCESS, []
+        if node.pod_count() >= node.allocatable("pods"):
+            code = Code.UNSCHEDULABLE
+            reasons.append(TOO_MANY_PODS)
+        for resource, count in pod.requests.items():
+            if count == 0 or node.free(resource) >= count or self._is_ignored(resource):
+                continue
+            is_never = node.allocatable(resource) < count
+            code = max(code, Code.UNSCHEDULABLE_AND_UNRESOLVABLE if is_never else Code.UNSCHEDULABLE)
+            reasons.append(insufficient(resource, count, ever=is_never))
+        return Status(code, tuple(reasons)) if reasons else None
 
     def counted_requests(self, pod: Pod) -> dict[str, int]:
         """Return what Filter counts: all requests but those that are left to others."""
@@ -111,37 +130,69 @@ class NodeResourcesFit(Plugin):
 
     def score_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
         """Return the weighted mean over the resources that a node offers."""
-        amounts = self._amounts(pod, nodes)
-        parts: list[Numbers] = []
-        weights: Numbers | int = 0
-        for resource, weight, strategy in self._scored:
-            count = _scored_request(pod, resource)
-            if count == 0 and resource not in ALWAYS_SCORED:
-                continue
-            shares = amounts.shares[resource]
-            scores = self._score(strategy, shares, count, nodes)
-            parts.append(scores if weight == 1 else weight * scores)
-            if self._is_rounded:
-                weights = weights + weight * (scores > 0)
-            else:
-                weights = weights + (weight if shares.has is None else weight * nodes.at(shares.has))
-        if not parts:
+        scored = self._scored_for(pod)
+        if not scored:
             return np.zeros(len(nodes), dtype=np.int64)
-        return _mean(reduce(add, parts), weights, is_rounded=self._is_rounded)
+        shares = self._amounts(pod, nodes).shares
+        parts = [
+            share.percent(_scored_request(pod, resource), nodes, is_most=strategy != "LeastAllocated")
+            for share, (resource, _, strategy) in zip(shares, scored, strict=True)
+        ]
+        if self._is_rounded or any(share.has is not None for share in shares):
+            return self._mean(scored, parts, [share.has for share in shares], nodes)
+        weights, total = 0, parts[0]
+        for number, (_, weight, _) in enumerate(scored):
+            weights += weight
+            if weight != 1:
+                parts[number] *= weight
+            if number:
+                total += parts[number]
+        total //= weights
+        return total.astype(np.int64)
 
-    def _score(self, strategy: Strategy, shares: Shares, count: int, nodes: Nodes) -> Numbers:
-        """Score one resource; 0 for nodes that offer none."""
-        if strategy == "LeastAllocated":
-            return shares.least_allocated(count, nodes)
-        most = shares.most_allocated(count, nodes)
-        if strategy == "MostAllocated" or self._line is None:
-            return most
-        scores = self._line[most]
-        return scores if shares.has is None else np.where(nodes.at(shares.has), scores, 0)
+    def score(self, state: CycleState, pod: Pod, node: NodeView) -> int:
+        """Return the same for one node."""
+        total = weights = 0
+        for resource, weight, strategy in self._scored_for(pod):
+            is_offered = node.allocatable(resource) > 0
+            count = _scored_request(pod, resource)
+            score = percent_at(resource, count, node, is_most=strategy != "LeastAllocated")
+            if strategy == "RequestedToCapacityRatio" and self._line is not None:
+                score = int(self._line[score]) if is_offered else 0
+            weights += weight if (score > 0 if self._is_rounded else is_offered) else 0
+            total += weight * score
+        if not weights:
+            return 0
+        return (2 * total + weights) // (2 * weights) if self._is_rounded else total // weights
+
+    def _mean(
+        self, scored: Sequence[tuple[str, int, Strategy]], parts: Sequence[Small], offers: Sequence[Bools | None],
+        nodes: Nodes,
+    ) -> Ints:  # fmt: skip
+        """Weigh by what each node offers, or, where a line gives the scores, by what is more than 0; then it is rounded."""
+        totals = np.zeros(len(nodes), dtype=np.int64)
+        weights = totals.copy()
+        for (_, weight, strategy), part, has in zip(scored, parts, offers, strict=True):
+            scores = part.astype(np.int64)
+            if strategy == "RequestedToCapacityRatio" and self._line is not None:
+                scores = self._line[part] if has is None else np.where(nodes.at(has), self._line[part], 0)
+            totals += weight * scores
+            weights += weight * (scores > 0) if self._is_rounded else weight if has is None else weight * nodes.at(has)
+        if self._is_rounded:
+            totals, weights = 2 * totals + weights, 2 * weights
+        return (totals / np.maximum(weights, 1)).astype(np.int64)
+
+    def _scored_for(self, pod: Pod) -> list[tuple[str, int, Strategy]]:
+        """Return the resources that are scored for a pod, with weights and strategies: it asks for them, or all are."""
+        if not self._has_optional:
+            return self._scored
+        return [entry for entry in self._scored if entry[0] in ALWAYS_SCORED or _scored_request(pod, entry[0])]
 
     def _amounts(self, pod: Pod, nodes: Nodes) -> Amounts:
         """Return what is kept for pods that ask for the same resources."""
-        asked, scored = tuple(pod.requests), self._scored_names
+        asked, scored = tuple(pod.requests), self._names
+        if self._has_optional:
+            scored = tuple([resource for resource, _, _ in self._scored_for(pod)])
         return nodes.snapshot.follower((NAME, asked, scored), partial(Amounts, asked, scored))
 
     def _is_ignored(self, resource: str) -> bool:
@@ -150,14 +201,6 @@ class NodeResourcesFit(Plugin):
             return False
         group = resource.partition("/")[0]
         return resource in self.args.ignored_resources or group in self.args.ignored_resource_groups
-
-
-def _mean(total: Numbers, weights: Numbers | int, *, is_rounded: bool) -> Ints:
-    """Divide, and drop the rest or round; 0 where nothing has weight."""
-    if is_rounded:
-        total, weights = 2 * total + weights, 2 * weights
-    quotients: Numbers = total // weights if isinstance(weights, int) else total / np.maximum(weights, 1)
-    return quotients.astype(np.int64)
 
 
 def _scored_request(pod: Pod, resource: str) -> int:

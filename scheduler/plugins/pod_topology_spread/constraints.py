@@ -46,7 +46,10 @@ class Constraints:
 
     def owners_selector(self, pod: Pod) -> Selector | None:
         """Return what selects a pod together with its like: its Services and its controller; empty for none."""
-        by_key = {t.key: t for s in self._services_of(pod) if selects(s, pod.labels) for t in s}
+        services = self._services_of(pod)
+        if not services and not pod.owners:
+            return ()
+        by_key = {t.key: t for s in services if selects(s, pod.labels) for t in s}
         controller = next((o for o in pod.owners if o.controller), None)
         more: Selector = ()
         if controller is not None and OWNER_VERSIONS.get(controller.kind) == controller.api_version:

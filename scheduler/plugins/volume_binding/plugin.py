@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from scheduler.framework.cycle_state import CycleState
     from scheduler.framework.handle import Handle
     from scheduler.model import Pod
+    from scheduler.state.rows import NodeView
     from scheduler.state.snapshot import Ints, Nodes, Snapshot
 
 NAME = "VolumeBinding"
@@ -113,6 +114,13 @@ class VolumeBinding(Plugin):
         if found is None or not (found.bindings or found.provisions):
             return np.zeros(len(nodes), dtype=np.int64)
         return nodes.at(scores(found, self._line))
+
+    def score(self, state: CycleState, pod: Pod, node: NodeView) -> int:
+        """Return the same for one node."""
+        if not claim_uses(pod):
+            return 0
+        snapshot = self.handle.snapshot
+        return int(self.score_all(state, pod, snapshot.nodes.one(snapshot.row_of[node.name]))[0])
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Assume that the volumes found on the node are the pod's; refuse if others have got them meanwhile."""
