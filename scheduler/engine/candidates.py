@@ -256,17 +256,15 @@ class Candidate:
         runtime, state, pod, nodes = self._runtime, self.state, self.pod, self._snapshot.nodes
         if runtime.has_far_filter(state):
             return False
-        feasible = self._feasible
         for row in rows:
-            if runtime.passes_near(state, pod, nodes, row) != bool(feasible[row]):
+            if runtime.passes_near(state, pod, nodes, row) != bool(self._feasible[row]):
                 return False
-        again = [row for row in rows if feasible[row]] if self._is_scored else []
-        if again:
-            gains = gains_of(runtime, state, pod, nodes, self.parts, self._raw, again)
-            if gains is None:
-                return False
-            for row, gain in gains.items():
-                self._keys[row] += gain << _TIE_BITS
+        again = [row for row in rows if self._feasible[row]] if self._is_scored else []
+        gains = gains_of(runtime, state, pod, nodes, self.parts, self._raw, again) if again else {}
+        if gains is None:
+            return False
+        for row, gain in gains.items():
+            self._keys[row] += gain << _TIE_BITS
         self.evaluations += len(rows)
         self._result = None
         return True
