@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from scheduler.topology import GPUS_ANNOTATION, PRODUCT_LABEL, TopologyError, machine_of, parse_gpus, table_of
+from scheduler.topology import GPUS_ANNOTATION, PRODUCT_LABEL, TopologyError, parse_gpus, read_machine, table_of
 
 from .history import POD_GROUP, History, PodRecord, WorkloadRecord, gpus_of
 from .outcome import EvictionOutcome, NodeOutcome, Outcome, PodOutcome, WorkloadOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from scheduler.engine.pending import PendingWorkload
     from scheduler.model import Node
+    from scheduler.model.node_topology import NodeTopology
+    from scheduler.state.objects import Key
     from scheduler.topology import Machine
 
 #: Labels that say where a node stands, the closest first; the first one that a node has groups it on pages.
@@ -37,20 +39,25 @@ def outcome_of(
     end: float,
     is_cut: bool,
     notes: Iterable[str],
+    topologies: Mapping[Key, NodeTopology],
 ) -> Outcome:
     """Return what a simulation came to; `end` is the last moment at which something happened."""
-    return _Ending(history, pending, start).outcome(end, is_cut=is_cut, notes=tuple(notes))
+    return _Ending(history, pending, start, topologies).outcome(end, is_cut=is_cut, notes=tuple(notes))
 
 
 class _Ending:
     """The pieces of an outcome."""
 
-    def __init__(self, history: History, pending: Sequence[PendingWorkload], start: float) -> None:
+    def __init__(
+        self, history: History, pending: Sequence[PendingWorkload], start: float, topologies: Mapping[Key, NodeTopology]
+    ) -> None:
         self._history = history
         self._start = start
         self._pending = {(entry.kind, entry.namespace, part): entry for entry in pending for part in entry.parts}
         self._pending |= {(entry.kind, entry.namespace, entry.name): entry for entry in pending}
-        self._machines: dict[str, Machine | None] = {name: _machine(node) for name, node in history.nodes.items()}
+        self._machines: dict[str, Machine | None] = {
+            name: _machine(node, topologies.get(("", name))) for name, node in history.nodes.items()
+        }
         self._evictions = Counter(id(eviction.workload) for eviction in history.evictions)
 
     def outcome(self, end: float, *, is_cut: bool, notes: tuple[str, ...]) -> Outcome:
@@ -194,11 +201,8 @@ class _Ending:
             )
 
 
-def _machine(node: Node) -> Machine | None:
-    try:
-        return machine_of(node.labels, node.annotations)
-    except TopologyError:
-        return None
+def _machine(node: Node, topology: NodeTopology | None) -> Machine | None:
+    return read_machine(node.labels, node.annotations, topology, gpu_count=gpus_of(node.allocatable)).machine
 
 
 def _mask(annotation: str | None, machine: Machine | None) -> int | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from scheduler.framework.effects import BindPod, EvictPod, NominatePod
+from scheduler.model.node_topology import NodeTopology
 
 from .cluster import Cluster
 from .ending import outcome_of
@@ -123,6 +124,7 @@ class Simulation:
             end=self._last_progress,
             is_cut=self.is_cut,
             notes=self.world.notes,
+            topologies=self.cluster.storage.objects.all(NodeTopology),
         )
 
     def _settle(self) -> None:

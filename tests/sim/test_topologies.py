@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from scheduler.model.hypernode import HyperNode
+from scheduler.model.node_topology import NodeTopology
 from scheduler.model.topology import Level, Topology
 
 from .test_loading import problems_of
@@ -92,3 +93,38 @@ def test_what_an_api_server_would_refuse_is_told(manifest: dict[str, Any], expec
     """With the field and what is allowed."""
     problems = problems_of(manifest)
     assert any(expected in problem for problem in problems), problems
+
+
+def a_node_topology(gpus: int = 8) -> dict[str, Any]:
+    """Return what tells of a node that GPUs 2 and 5 are bridged."""
+    told: list[dict[str, Any]] = [{"index": gpu, "numaNode": 0} for gpu in range(gpus)]
+    told[2]["nvlinkPeers"] = [{"gpu": 5, "links": 4, "gigabytesPerSecond": 100}]
+    return {
+        "apiVersion": f"{PREFIX}/v1alpha1", "kind": "NodeTopology", "metadata": {"name": "n0"}, "spec": {"gpus": told},
+    }  # fmt: skip
+
+
+def test_node_topologies_are_read() -> None:
+    """And known to the engine by the name of their node."""
+    simulation = start(a_world(a_node_topology(), *nodes(1)))
+    simulation.advance()
+    found = simulation.engine.state.objects.get(NodeTopology, "", "n0")  # type: ignore[attr-defined]
+    assert found is not None
+    assert len(found.machine.gpus) == 8
+
+
+@pytest.mark.parametrize(
+    ("change", "path", "words"),
+    [
+        ({"index": 9}, "spec.gpus", "indices"),
+        ({"index": -1}, "spec.gpus.0.index", "greater than or equal to 0"),
+        ({"pciAddress": "x"}, "spec.gpus.0.pciAddress", "match pattern"),
+    ],
+)
+def test_node_topologies_that_make_no_machine_are_named(change: dict[str, Any], path: str, words: str) -> None:
+    """As the definition does, and what it cannot compare."""
+    body = a_node_topology()
+    body["spec"]["gpus"][0].update(change)
+    (problem,) = problems_of(body)
+    assert path in str(problem)
+    assert words in str(problem)
