@@ -255,8 +255,11 @@ def _gaps(pod: ApiPod, others: Sequence[tuple[GroupKind, Any]]) -> Iterator[str]
     for kind, why in lacking.items():
         if why and kind not in kinds:
             yield f"the input has no {kind} ({why}); a whole dump is: {dump_command()}"
-    if pod.spec.resource_claims:
-        yield "spec.resourceClaims are not looked at by the scheduler"
+    if view.claims and "ResourceClaim" not in kinds:
+        yield (
+            "the input has no ResourceClaim (the pod uses resource claims); add to the dump: "
+            "resourceclaims,resourceslices,deviceclasses,devicetaintrules"
+        )
     for (_, kind), api in others:
         name = f"{kind} {api.metadata.name}"
         if kind == "PersistentVolume" and not api.status.phase:

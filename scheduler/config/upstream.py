@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 #: Plugin of kube-scheduler 1.37 → what its absence means.
 ABSENT_PLUGINS = {
-    "DynamicResources": "resource claims are not looked at",
     "GangScheduling": "gangs are decided by the engine itself",
     "TopologyPlacementGenerator": "native topology constraints are not looked at",
     "PodGroupPodsCount": "gangs are decided by the engine itself",

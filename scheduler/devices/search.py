@@ -7,8 +7,9 @@ tried once; and steps are counted, so that it ends.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from .amounts import consumed_by
 from .constraints import attribute_of, constraints_of
 from .errors import AllocationError, GaveUpError
 from .requests import MOST_DEVICES, may_give
+from .usage import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -24,10 +26,17 @@ if TYPE_CHECKING:
     from .constraints import Constraint
     from .pools import Candidate
     from .requests import Want, Wants
-    from .usage import Usage
 
 #: One of the devices that are tried, at most, per allocation.
 MOST_STEPS = 100_000
+#: Most searches end before; from this step on, dead ends are remembered.
+_REMEMBERS_FROM = 300
+#: Then each claim is tried alone, in so many steps at most.
+_STEPS_ALONE = 5_000
+
+
+class _Hopeless(Exception):  # noqa: N818 - a way out, not an error
+    """Some part cannot be served even if it has everything for itself."""
 
 
 class _TooMany(Exception):  # noqa: N818 - a way back, not an error
@@ -57,13 +66,20 @@ class Search:
     steps: int = 0
     _constraints: list[list[Constraint]] = field(default_factory=list)
     _kinds: dict[Candidate, Hashable] = field(default_factory=dict)
+    #: Where the search was in vain already, and the turn of each want.
+    _dead_ends: set[Hashable] = field(default_factory=set)
+    _turns: dict[Want, int] = field(default_factory=dict)
 
     def run(self) -> bool:
         """Tell whether there is a solution, which then is in `chosen`; GaveUpError if it takes too long to tell."""
         self.chosen = [[] for _ in self.wants]
         self._constraints = [constraints_of(wants.claim) for wants in self.wants]
+        all_wants = (want for wants in self.wants for alternatives in wants.requests for want in alternatives)
+        self._turns = {want: turn for turn, want in enumerate(all_wants)}
         try:
             return self._claim(0)
+        except _Hopeless:
+            return False
         except _TooMany:
             raise AllocationError(f"a claim would get more than {MOST_DEVICES} devices") from None
         except RecursionError:
@@ -71,8 +87,38 @@ class Search:
 
     def _step(self) -> None:
         self.steps += 1
+        if self.steps == _REMEMBERS_FROM and self._is_hopeless():
+            raise _Hopeless
         if self.steps > self.most_steps:
             raise GaveUpError(f"gave up after {self.most_steps} steps")
+
+    def _is_hopeless(self) -> bool:
+        """Tell whether some claim, or some request of the only claim, cannot be served even alone: then all cannot."""
+        parts = [[wants] for wants in self.wants]
+        if len(parts) == 1:
+            only = self.wants[0]
+            parts = [[replace(only, requests=[request])] for request in only.requests]
+        if len(parts) == 1 or not self._is_sound():
+            return False
+        for part in parts:
+            alone = Search(part, Usage(self.usage.ledger), self.evaluator, self.order, _STEPS_ALONE)
+            try:
+                if not alone.run():
+                    return True
+            except (AllocationError, GaveUpError):
+                continue  # the whole search will say so, or find out
+        return False
+
+    def _is_sound(self) -> bool:
+        """Tell whether all selectors can be evaluated on all devices; else the search has to come to the error."""
+        try:
+            for wants in self.wants:
+                for want in (want for alternatives in wants.requests for want in alternatives):
+                    for candidate in (c for pool in wants.pools for c in pool.devices):
+                        want.fits(candidate, self.evaluator)
+        except AllocationError:
+            return False
+        return True
 
     def _claim(self, claim: int) -> bool:
         """Serve all claims from one on."""
@@ -81,6 +127,17 @@ class Search:
     def _request(self, claim: int, request: int) -> bool:
         """Serve all requests of a claim from one on, then the claims after it."""
         self._step()
+        if self.steps < _REMEMBERS_FROM:
+            return self._serve(claim, request)
+        state = (claim, request, self._state())
+        if state in self._dead_ends:
+            return False
+        if self._serve(claim, request):
+            return True
+        self._dead_ends.add(state)
+        return False
+
+    def _serve(self, claim: int, request: int) -> bool:
         requests = self.wants[claim].requests
         if request >= len(requests):
             try:
@@ -101,6 +158,14 @@ class Search:
         if all_too_many:
             raise _TooMany
         return False
+
+    def _state(self) -> Hashable:
+        """Return what is equal for choices after which the same can still be served: who has devices of which kind."""
+        of_device: dict[Candidate, list[tuple[int, int]]] = {}
+        for claim, chosen in enumerate(self.chosen):
+            for choice in chosen:
+                of_device.setdefault(choice.candidate, []).append((claim, self._turns[choice.want]))
+        return frozenset(Counter((self._static(c), tuple(users)) for c, users in of_device.items()).items())
 
     def _devices(
         self, claim: int, request: int, want: Want, turn: int, ordered: list[Candidate] | None, start: int
@@ -236,7 +301,16 @@ class Search:
         undos.append(self.chosen[claim].pop)
 
     def _kind(self, candidate: Candidate) -> Hashable:
-        """Return what is equal for devices that no request, constraint or counter here can tell apart."""
+        """Return what is equal for devices that no request, constraint or counter here can tell apart now."""
+        kind = self._static(candidate)
+        if not candidate.device.allows_multiple:
+            return kind
+        in_use, being_given = self.usage.consumed(candidate.id)
+        is_shared = self.usage.is_shared(candidate.id)
+        return kind, is_shared, frozenset(in_use.items()), frozenset((n, v) for n, v in being_given.items() if v)
+
+    def _static(self, candidate: Candidate) -> Hashable:
+        """Return what is equal for devices that nobody could tell apart if nothing were chosen."""
         kind = self._kinds.get(candidate)
         if kind is None:
             kind = self._kinds[candidate] = self._kind_of(candidate)
@@ -244,8 +318,6 @@ class Search:
 
     def _kind_of(self, candidate: Candidate) -> Hashable:
         device, usage = candidate.device, self.usage.ledger
-        if device.allows_multiple:
-            return candidate
         try:
             fits = tuple(
                 want.fits(candidate, self.evaluator) if candidate.pool in wants.pools else None
@@ -261,8 +333,21 @@ class Search:
             for constraint in constraints
         )
         capacity = tuple(sorted((name, repr(each)) for name, each in device.capacity.items()))
-        is_used = usage.is_exclusive(candidate.id)
-        return (candidate.pool, fits, attributes, device.consumes, device.taints, capacity, is_used)
+        used = (
+            usage.is_exclusive(candidate.id),
+            usage.is_shared(candidate.id),
+            frozenset(usage.consumed(candidate.id).items()),
+        )
+        return (
+            candidate.pool,
+            fits,
+            attributes,
+            device.consumes,
+            device.taints,
+            capacity,
+            used,
+            device.allows_multiple,
+        )
 
 
 def _is_kept_off(want: Want, candidate: Candidate) -> bool:

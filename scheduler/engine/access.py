@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from scheduler.framework.cycle_state import CycleState
+    from scheduler.framework.effects import Effect
     from scheduler.framework.handle import Trial, WaitingPod
     from scheduler.framework.runtime import Runtime
     from scheduler.framework.status import Status
@@ -58,10 +59,12 @@ class Access:
         ties: Ties,
         gates: Mapping[str, bool] = MappingProxyType({}),
         queues: Queues | None = None,
+        emit: Callable[[Effect], None] = lambda _: None,
     ) -> None:
         """Take the parts that answer; `runtimes` is filled after the plugins are made."""
         self.gates = gates
         self.queues = queues
+        self._emit = emit
         self.cluster = cluster
         self.fabrics = Fabrics(cluster.objects)
         self.snapshot: Snapshot = cluster.snapshot()
@@ -101,6 +104,10 @@ class Access:
     def activate(self, uids: Sequence[str]) -> None:
         """Move pods' workloads to the active queue."""
         self.activations.extend(uids)
+
+    def emit(self, effect: Effect) -> None:
+        """Ask the outside world for something."""
+        self._emit(effect)
 
     def nominated(self, node_name: str) -> Sequence[Pod]:
         """Return the pods nominated to a node, most important first."""
@@ -289,7 +296,7 @@ class Access:
                 pod.shape,
                 tuple(pod.labels.items()),
                 pod.owners[:1],
-                pod.uid if pod.volumes or not pod.shape else "",
+                pod.uid if pod.volumes or pod.claims or not pod.shape else "",
             )
             if alike not in keys:
                 keys[alike] = runtime.key_of(pod)

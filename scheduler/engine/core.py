@@ -68,9 +68,8 @@ class Core:
         self.ties = Ties(configuration.tie_break, seed)
         self.runtimes: dict[str, Runtime] = {}
         self.queues = Queues(self.cluster, self.runtimes.keys(), clock)
-        self.access = Access(
-            self.cluster, self.flights, clock, self.runtimes, self.ties, configuration.feature_gates, self.queues
-        )
+        gates = configuration.feature_gates
+        self.access = Access(self.cluster, self.flights, clock, self.runtimes, self.ties, gates, self.queues, self.emit)
         self.queue_statuses = QueueStatuses(self.cluster, self.queues, self.queue, self.emit)
         self.moves = Moves(self.cluster, self.emit)
         self.preempting = Preempting(self.cluster, self.reporter, self.emit, self.access.stuck, self.moves)
@@ -97,10 +96,10 @@ class Core:
 
     def changed(
         self, event: ClusterEvent, node_name: str = "", pod_uid: str = "", key: tuple[str, str] = ("", ""), *,
-        former_pod: Pod | None = None, former_node: Node | None = None,
+        former_pod: Pod | None = None, former_node: Node | None = None, former: object = None,
     ) -> None:  # fmt: skip
         """Note something that may cure a refusal, with what was there before if that is known."""
-        self.changes.setdefault(Change(event, node_name, pod_uid, key, former_pod, former_node))
+        self.changes.setdefault(Change(event, node_name, pod_uid, key, former_pod, former, former_node))
 
     def settle(self, now: float) -> None:
         """Look once at every workload that changed, however often it did, and let the queue see what happened."""
@@ -152,7 +151,6 @@ class Core:
         """Put a pending pod of ours into its workload; it is looked at when everything has come in."""
         workload, left = self.workloads.add(pod, self.runtimes[pod.scheduler_name].pre_enqueue(pod), now)
         self.stale[workload.key] = None
-        self.reporter.unchecked(workload, pod)
         if left is not None:
             self._left(left)
 

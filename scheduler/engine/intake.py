@@ -11,6 +11,8 @@ from msgspec import structs
 
 from scheduler.framework.status import ClusterEvent, Reason, Status
 from scheduler.model import Namespace
+from scheduler.model.device_claims import ClaimReleased, DeviceClaim
+from scheduler.model.devices import DeviceClass, DeviceSlice, DeviceTaintRule
 from scheduler.model.hypernode import HyperNode
 from scheduler.model.node_resource_topology import NodeResourceTopology
 from scheduler.model.node_topology import NodeTopology
@@ -53,6 +55,11 @@ _EVENTS: dict[type, ClusterEvent] = {
     CSIDriver: ClusterEvent.CSI_DRIVER_CHANGED,
     StorageCapacity: ClusterEvent.STORAGE_CAPACITY_CHANGED,
     VolumeAttachment: ClusterEvent.ATTACHMENT_CHANGED,
+    DeviceClaim: ClusterEvent.DEVICE_CLAIM_CHANGED,
+    ClaimReleased: ClusterEvent.DEVICE_CLAIM_CHANGED,
+    DeviceSlice: ClusterEvent.DEVICES_CHANGED,
+    DeviceTaintRule: ClusterEvent.DEVICES_CHANGED,
+    DeviceClass: ClusterEvent.DEVICE_CLASS_CHANGED,
     Topology: ClusterEvent.TOPOLOGY_CHANGED,
     HyperNode: ClusterEvent.TOPOLOGY_CHANGED,
     NodeResourceTopology: ClusterEvent.RESOURCE_TOPOLOGY_CHANGED,
@@ -307,14 +314,16 @@ class Intake:
         self._core.cluster.budgets.pop((happened.namespace, happened.name), None)
 
     def _object_changed(self, happened: i.ObjectChanged) -> None:
-        if self._core.cluster.objects.put(happened.thing) != happened.thing:
-            self._objects_differ(type(happened.thing), happened.thing.key)
+        former = self._core.cluster.objects.put(happened.thing)
+        if former != happened.thing:
+            self._objects_differ(type(happened.thing), happened.thing.key, former)
 
     def _object_removed(self, happened: i.ObjectRemoved) -> None:
-        if self._core.cluster.objects.drop(happened.kind, happened.key) is not None:
-            self._objects_differ(happened.kind, happened.key)
+        former = self._core.cluster.objects.drop(happened.kind, happened.key)
+        if former is not None:
+            self._objects_differ(happened.kind, happened.key, former)
 
-    def _objects_differ(self, kind: type, key: Key) -> None:
+    def _objects_differ(self, kind: type, key: Key, former: object) -> None:
         """Note what that may cure, and let those that wait for an object before their binding look again."""
         if kind is Topology:
             self._core.topologies.changed(self._core.clock())
@@ -326,7 +335,7 @@ class Intake:
         if kind is NodeTopology:
             self._machines.look(key[1])
         if event is not None:
-            self._core.changed(event, key[1] if kind in _OF_NODES else "", key=key)
+            self._core.changed(event, key[1] if kind in _OF_NODES else "", key=key, former=former)
             self._commit.recheck()
 
     def _binding_succeeded(self, happened: i.BindingSucceeded) -> None:

@@ -52,7 +52,6 @@ class Reporter:
         self._said: dict[str, tuple[str, ...]] = {}
         self._said_of_workload: dict[str, tuple[str, ...]] = {}
         self._waits_said: dict[str, str] = {}
-        self._unchecked_said: set[str] = set()
         #: Workload key → when its wait is to be written.
         self._waits: dict[str, tuple[float, Status]] = {}
         #: Gang → when its status is to be written; and what was written last.
@@ -91,14 +90,6 @@ class Reporter:
         self._waits.pop(key, None)
         self._said_of_workload.pop(key, None)
         self._waits_said.pop(key, None)
-        self._unchecked_said.discard(key)
-
-    def unchecked(self, workload: Workload, pod: Pod) -> None:
-        """Say, once per workload, which of a pod's constraints nobody looks at here."""
-        if pod.unchecked and workload.key not in self._unchecked_said:
-            self._unchecked_said.add(workload.key)
-            note = f"placed without a look at {', '.join(pod.unchecked)}: this scheduler does not know such constraints yet"
-            self.event(pod_ref(pod), "Warning", "ConstraintsNotChecked", "Scheduling", note, pod.scheduler_name)
 
     def due_waits(self, now: float) -> list[tuple[str, Status]]:
         """Return the workloads whose wait is to be written now; they are not returned again."""

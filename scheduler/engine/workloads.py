@@ -212,6 +212,6 @@ def workload_key_of(gang_key: GangKey) -> str:
 
 def is_same_for_scheduling(former: Pod, pod: Pod) -> bool:
     """Tell whether a pending pod changed in nothing that could change a verdict: the echo of our own writes, mostly."""
-    return (former.shape, former.labels, former.gates, former.annotations, former.priority_class_name) == (
-        pod.shape, pod.labels, pod.gates, pod.annotations, pod.priority_class_name,
+    return (former.shape, former.labels, former.gates, former.annotations, former.priority_class_name, former.claims) == (
+        pod.shape, pod.labels, pod.gates, pod.annotations, pod.priority_class_name, pod.claims,
     )  # fmt: skip

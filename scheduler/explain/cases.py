@@ -17,7 +17,7 @@ from scheduler.engine.core import Core
 from scheduler.model.api import ApiPod
 
 from .explaining import explain, waiting
-from .objects import KINDS, WITHOUT_EFFECT, GroupKind, Head
+from .objects import KINDS, GroupKind, Head
 from .requests import requests_of
 from .results import result_of
 
@@ -106,8 +106,6 @@ def _fill(cluster: ClusterState, objects: Sequence[msgspec.Raw]) -> None:
         head = _head.decode(raw)
         decoder = _of_kind.get(head.group_kind)
         if decoder is None:
-            if head.group_kind in WITHOUT_EFFECT:
-                continue
             kinds = ", ".join(sorted({kind for _, kind in KINDS}))
             text = f"{head.kind or 'no kind'} ({head.api_version or 'no apiVersion'}) is not read; allowed: {kinds}"
             raise CaseError(f"objects[{index}]: {text}")

@@ -26,6 +26,15 @@ from scheduler.model import (
     volume_attachment_from_api,
 )
 from scheduler.model.api import ApiBudget, ApiNode, ApiPod, ApiPriorityClass
+from scheduler.model.device_api import (
+    ApiDeviceClaim,
+    ApiDeviceClaimTemplate,
+    ApiDeviceClass,
+    ApiDeviceTaintRule,
+    ApiResourceSlice,
+)
+from scheduler.model.device_claims import device_claim_from_api, device_claim_template_from_api
+from scheduler.model.devices import device_class_from_api, device_slice_from_api, device_taint_rule_from_api
 from scheduler.model.dialects import DIALECTS
 from scheduler.model.gang import PREFIX
 from scheduler.model.hypernode import HYPERNODE_GROUP, ApiHyperNode, hypernode_from_api
@@ -133,14 +142,14 @@ KINDS: dict[GroupKind, Kind] = {
     ("storage.k8s.io", "CSIDriver"): Kind(ApiCSIDriver, _view(csi_driver_from_api)),
     ("storage.k8s.io", "CSIStorageCapacity"): Kind(ApiStorageCapacity, _view(storage_capacity_from_api)),
     ("storage.k8s.io", "VolumeAttachment"): Kind(ApiVolumeAttachment, _view(volume_attachment_from_api)),
+    ("resource.k8s.io", "ResourceClaim"): Kind(ApiDeviceClaim, _view(device_claim_from_api)),
+    ("resource.k8s.io", "ResourceClaimTemplate"): Kind(ApiDeviceClaimTemplate, _view(device_claim_template_from_api)),
+    ("resource.k8s.io", "ResourceSlice"): Kind(ApiResourceSlice, _view(device_slice_from_api)),
+    ("resource.k8s.io", "DeviceClass"): Kind(ApiDeviceClass, _view(device_class_from_api)),
+    ("resource.k8s.io", "DeviceTaintRule"): Kind(ApiDeviceTaintRule, _view(device_taint_rule_from_api)),
     **{(kind.group, "Topology"): Kind(ApiTopology, _topology(kind.dialect)) for kind in TOPOLOGY_KINDS},
     (PREFIX, "NodeTopology"): Kind(ApiNodeTopology, _view(node_topology_from_api)),
     **{(kind.group, kind.kind): Kind(kind.api_type, _view(kind.read)) for kind in QUEUE_KINDS},
     (HYPERNODE_GROUP, "HyperNode"): Kind(ApiHyperNode, _view(hypernode_from_api)),
     (NUMA_GROUP, "NodeResourceTopology"): Kind(ApiNodeResourceTopology, _view(node_resource_topology_from_api)),
 }
-#: Read by a plugin that is not built: they are known, and change nothing.
-WITHOUT_EFFECT: frozenset[GroupKind] = frozenset(
-    ("resource.k8s.io", kind)
-    for kind in ("DeviceClass", "DeviceTaintRule", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
-)

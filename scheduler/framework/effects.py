@@ -6,6 +6,7 @@ For the edges, which carry them out and report back as events, and for Bind plug
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,48 @@ class SelectNode(Effect):
     claim_name: str
     resource_version: str
     node_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRef:
+    """Which ResourceClaim is meant; the uid is a precondition."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    @property
+    def label(self) -> str:
+        """Namespace and name."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateClaim(Effect):
+    """Write the status of a ResourceClaim: what it is given, if it has nothing yet, and whom it is reserved for.
+
+    A claim that has been given something else meanwhile, or that is to be only reserved and has nothing, is a failure.
+    """
+
+    claim: ClaimRef
+    #: Whom it is reserved for, as an entry of `status.reservedFor`.
+    consumer: dict[str, str]
+    #: `status.allocation`; None if it was allocated before.
+    allocation: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseClaim(Effect):
+    """Undo AllocateClaim for a pod: take it out of `status.reservedFor`, and the allocation if nobody else is in there.
+
+    `allocation` is what may be taken back, None for whatever there is.  Answered by ObjectChanged with a ClaimReleased.
+    """
+
+    pod: PodRef
+    claim: ClaimRef
+    allocation: dict[str, Any] | None = None
+    #: The allocation stays as it is.
+    keeps_allocation: bool = False
 
 
 @dataclass(frozen=True, slots=True)

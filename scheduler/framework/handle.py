@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from scheduler.topology.fabric import Fabric
 
     from .cycle_state import CycleState
+    from .effects import Effect
     from .status import Status
     from .workload import Workload
 
@@ -157,6 +158,9 @@ class Handle(Protocol):
 
     def rules(self, workload: Workload) -> Rules | None:
         """Return whom a workload may have evicted where there are queues; None without: then priority alone decides."""
+
+    def emit(self, effect: Effect) -> None:
+        """Ask the outside world for something; for PostFilter and Unreserve, which have to undo what PreBind had written."""
 
     def trial(self, workload: Workload, pods: Sequence[Pod]) -> Trial:
         """Return a what-if for pods of a workload on the snapshot as it is now."""

@@ -50,6 +50,10 @@ class ClusterEvent(IntFlag):
     NODE_TOPOLOGY_CHANGED = auto()
     #: A queue changed, or who may use one.
     QUEUE_CHANGED = auto()
+    #: A ResourceClaim, a ResourceSlice or DeviceTaintRule, or a DeviceClass changed.
+    DEVICE_CLAIM_CHANGED = auto()
+    DEVICES_CHANGED = auto()
+    DEVICE_CLASS_CHANGED = auto()
     #: A workload stopped waiting at Permit.
     PERMIT_RESOLVED = auto()
     #: Time passed (flush).
@@ -64,10 +68,12 @@ class ClusterEvent(IntFlag):
         | STORAGE_CAPACITY_CHANGED
         | ATTACHMENT_CHANGED
     )
+    DRA_ANY = DEVICE_CLAIM_CHANGED | DEVICES_CHANGED | DEVICE_CLASS_CHANGED
     POD_ANY = POD_REMOVED | POD_ASSIGNED | POD_CREATED | POD_UPDATED | POD_LABELS
     ANY = (
         NODE_ANY
         | STORAGE_ANY
+        | DRA_ANY
         | POD_ANY
         | NAMESPACE_CHANGED
         | GANG_CHANGED

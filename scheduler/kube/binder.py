@@ -14,6 +14,7 @@ import structlog
 
 from scheduler.engine.inputs import AwaitedDone, BindingFailed, BindingSucceeded, EvictionFailed
 from scheduler.framework.effects import (
+    AllocateClaim,
     BindPod,
     BindVolume,
     Effect,
@@ -21,6 +22,7 @@ from scheduler.framework.effects import (
     EvictPod,
     NominatePod,
     PrepareBinding,
+    ReleaseClaim,
     SelectNode,
     SetGangStatus,
     SetPodScheduled,
@@ -33,6 +35,7 @@ from .client import CONFLICT, INVALID, NOT_FOUND, ApiError, RequestError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from .device_claims import DeviceClaimWriter
     from .inbox import Put
     from .native_groups import GroupWriters
     from .queue_writer import QueueWriter
@@ -45,7 +48,7 @@ log = structlog.stdlib.get_logger("binder")
 #: How many bindings and deletions are in flight at once, and how many status patches beside them.
 BINDINGS_AT_ONCE = 64
 STATUSES_AT_ONCE = 16
-_URGENT = (BindPod, EvictPod, PrepareBinding)
+_URGENT = (BindPod, EvictPod, PrepareBinding, ReleaseClaim)
 
 
 class Recorder(Protocol):
@@ -72,6 +75,7 @@ class Binder:
         volumes: VolumeWriter,
         topologies: TopologyWriter,
         queues: QueueWriter,
+        devices: DeviceClaimWriter,
         recorder: Recorder,
         put: Put,
         *,
@@ -85,6 +89,7 @@ class Binder:
         self._volumes = volumes
         self._topologies = topologies
         self._queue_objects = queues
+        self._devices = devices
         self._recorder = recorder
         self._put = put
         self._may_write = may_write
@@ -120,7 +125,7 @@ class Binder:
     async def finish(self, timeout_seconds: float) -> bool:
         """Drop what has not begun except bindings, and wait for the rest; tell whether all was finished in time."""
         for queue in self._queues.values():
-            kept = [effect for effect in queue if isinstance(effect, BindPod | EvictPod)]
+            kept = [effect for effect in queue if isinstance(effect, BindPod | EvictPod | ReleaseClaim)]
             queue.clear()
             queue.extend(kept)
         try:
@@ -201,6 +206,8 @@ class Binder:
                 self._recorder.record(effect)
             case PrepareBinding():
                 return await self._prepare(effect)
+            case ReleaseClaim():
+                await self._devices.release(effect)
         return "done"
 
     async def _prepare(self, effect: PrepareBinding) -> str:
@@ -223,6 +230,8 @@ class Binder:
                     return await self._volumes.bind_volume(wanted)
                 case SelectNode():
                     return await self._volumes.select_node(wanted)
+                case AllocateClaim():
+                    return await self._devices.allocate(wanted)
             return f"{type(wanted).__name__} failed" if await self._dispatch(wanted) == "failed" else ""
         except RequestError as error:
             return f"{type(wanted).__name__} failed: {error}"
@@ -255,7 +264,7 @@ def _means_gone(effect: Effect, error: ApiError) -> bool:
 def _key(effect: Effect) -> str | None:
     """Return what names the object that an effect writes, or None for an effect that is not known."""
     match effect:
-        case BindPod() | EvictPod() | NominatePod() | SetPodScheduled() | PrepareBinding():
+        case BindPod() | EvictPod() | NominatePod() | SetPodScheduled() | PrepareBinding() | ReleaseClaim():
             return f"pod {effect.pod.uid}"
         case SetGangStatus():
             return f"gang {effect.uid}"

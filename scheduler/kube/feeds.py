@@ -27,6 +27,7 @@ from scheduler.model import (
 from scheduler.model.api import ApiBudget, ApiNode, ApiPod, ApiPriorityClass
 from scheduler.model.foreign import ApiForeignPod, foreign_member
 
+from .device_feeds import device_feeds
 from .group_feeds import group_feeds, numa_feed, queue_feeds, topology_feeds
 from .object_feeds import object_feeds
 from .reflector import HasMetadata, Reflector, Resource, Timing
@@ -127,6 +128,7 @@ def feeds(
         *topology_feeds(make, put, discovery),
         numa_feed(make, put, discovery),
         *queue_feeds(make, put, discovery),
+        *device_feeds(make, put, discovery),
     ]
 
 

@@ -32,6 +32,7 @@ from .binder import Binder
 from .client import Client
 from .complaints import Complaints
 from .confirm import Confirmations
+from .device_claims import DeviceClaimWriter
 from .discovery import Discovery
 from .events import EventRecorder
 from .feeds import feeds
@@ -133,6 +134,7 @@ class Process:
             VolumeWriter(client),
             TopologyWriter(client),
             QueueWriter(client),
+            DeviceClaimWriter(client, self._inbox.put),
             self._recorder,
             self._inbox.put,
             may_write=self.may_write,

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from .pod_devices import ApiExtendedClaimStatus, ApiPodClaim, ApiPodClaimStatus  # noqa: TC001 - msgspec reads them
 from .podgroup_api import Role, TopologyWish, WhenIncomplete  # noqa: TC001 - msgspec reads them
 from .volume_api import ApiStruct, Volume
 
@@ -224,7 +225,7 @@ class PodSpec(ApiStruct, frozen=True):
     scheduling_gates: list[SchedulingGate] | None = None
     scheduling_group: SchedulingGroup | None = None
     topology_spread_constraints: list[SpreadConstraint] | None = None
-    resource_claims: list[Any] | None = None
+    resource_claims: list[ApiPodClaim] | None = None
     termination_grace_period_seconds: int | None = None
     host_network: bool = False
 
@@ -246,6 +247,8 @@ class PodStatus(ApiStruct, frozen=True):
     conditions: list[Condition] | None = None
     nominated_node_name: str = ""
     start_time: str | None = None
+    resource_claim_statuses: list[ApiPodClaimStatus] | None = None
+    extended_resource_claim_status: ApiExtendedClaimStatus | None = None
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
     allocated_resources: ResourceList | None = None

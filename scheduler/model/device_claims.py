@@ -141,6 +141,21 @@ class DeviceClaim(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return f"{self.namespace}/{self.name}"
 
 
+class ClaimReleased(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """That what was written into a claim for a pod has been undone, and the version of the claim after that."""
+
+    namespace: str
+    name: str
+    uid: str
+    pod_uid: str
+    resource_version: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Where it is kept: namespace and name of the claim."""
+        return self.namespace, self.name
+
+
 class DeviceClaimTemplate(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A ResourceClaimTemplate: what claims made for pods ask for."""
 

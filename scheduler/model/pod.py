@@ -13,6 +13,7 @@ from .api import ApiPod, Condition, NodeAffinity, OwnerReference, PodSpec, Toler
 from .containers import ContainerNeed, needs_of, qos_of
 from .dialects import DIALECTS, Dialect, membership_of
 from .gang import Membership
+from .pod_devices import ExtendedRequest, PodClaim, claims_of, extended_requests
 from .pod_terms import PodTerms, Spread, spreads_of, terms_of
 from .requests import asked_by, is_sidecar
 from .times import parse_time
@@ -80,8 +81,12 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     node_affinity: NodeAffinity | None = None
     tolerations: tuple[Toleration, ...] = ()
     gates: tuple[str, ...] = ()
-    #: Hard constraints that no plugin looks at yet, by the field where they stand; empty for assigned pods.
-    unchecked: tuple[str, ...] = ()
+    #: ResourceClaims, in the order of the spec.
+    claims: tuple[PodClaim, ...] = ()
+    #: What containers ask of resources that a DeviceClass may stand for; empty for assigned pods.
+    extended: tuple[ExtendedRequest, ...] = ()
+    #: The claim that serves them; empty if there is none.
+    extended_claim: str = ""
     #: Images of all containers and image volumes, in order, with repetitions.
     images: tuple[str, ...] = ()
     #: Affinity to other pods; None if there is none.
@@ -171,15 +176,12 @@ def pod_from_api(api: ApiPod, dialects: Sequence[Dialect] = DIALECTS) -> Pod:
         spreads=spreads,
         volumes=volumes,
         needed_features=features,
-        unchecked=() if spec.node_name else _unchecked(spec),
+        claims=claims_of(spec, status) if spec.resource_claims else (),
+        extended=() if spec.node_name else extended_requests(spec),
+        extended_claim=extended.resource_claim_name if (extended := status.extended_resource_claim_status) else "",
         membership=membership_of(api, dialects),
         shape=shape,
     )
-
-
-def _unchecked(spec: PodSpec) -> tuple[str, ...]:
-    """Return the hard constraints that are not looked at: resource claims."""
-    return ("spec.resourceClaims",) if spec.resource_claims else ()
 
 
 def shape_of(pod: Pod) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .default_binder import DefaultBinder
+from .dynamic_resources import DynamicResources
 from .fabric_topology import FabricTopology
 from .gang import Gang
 from .gpu_fragmentation import GPUFragmentation
@@ -40,7 +41,7 @@ BUILT_IN: dict[str, type[Plugin]] = {
     cls.NAME: cls
     for cls in (
         SchedulingGates, PrioritySort, NodeName, NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts,
-        NodeResourcesFit, VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone, PodTopologySpread,
+        NodeResourcesFit, VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone, DynamicResources, PodTopologySpread,
         InterPodAffinity, NodeResourcesBalancedAllocation, ImageLocality, GPUIsolation, NVLinkTopology, GPUFragmentation,
         FabricTopology, Gang, DefaultPreemption, GangPreemption, DefaultBinder, NodeDeclaredFeatures, NodeResourceTopologyMatch,
     )
@@ -62,6 +63,7 @@ _KUBE_DEFAULT: dict[str, int] = {
     "VolumeZone": 0,
     "PodTopologySpread": 2,
     "InterPodAffinity": 2,
+    "DynamicResources": 2,
     "NodeResourcesBalancedAllocation": 1,
     "ImageLocality": 1,
     "Gang": 0,
@@ -99,6 +101,7 @@ BASE_ARGS: dict[str, dict[str, Any]] = {
             "scoringStrategy": {"type": "LeastNUMANodes"},
             "cacheResyncPeriodSeconds": 5,
         },
+        "DynamicResources": {"prefersConnected": True, "preemptionReleasesClaims": True},
         "NodeResourcesFit": {
             "scoringStrategy": {
                 "type": "LeastAllocated",

@@ -25,12 +25,14 @@ from scheduler.engine.inputs import (
     PriorityClassChanged,
 )  # fmt: skip
 from scheduler.framework.effects import (
+    AllocateClaim,
     BindPod,
     BindVolume,
     EmitEvent,
     EvictPod,
     NominatePod,
     PrepareBinding,
+    ReleaseClaim,
     SelectNode,
     SetGangStatus,
     SetPodScheduled,
@@ -39,6 +41,7 @@ from scheduler.framework.effects import (
 )
 from scheduler.model import Gang, GangKey, Node, Pod, PriorityClass, pod_from_api
 from scheduler.model.api import Condition
+from scheduler.model.device_claims import DeviceClaim, DeviceClaimTemplate
 from scheduler.model.dialects import membership_of
 from scheduler.model.dialects.own import NAME as OWN_NAME
 from scheduler.model.storage_api import ApiClaim
@@ -47,6 +50,7 @@ from .budgets import Budgets
 from .clock import Agenda, VirtualClock
 from .daemons import DaemonController
 from .defaults import rfc3339, uid_of
+from .devices import Devices
 from .groups import pod_of_template
 from .history import History
 from .jobs import JobController
@@ -109,6 +113,7 @@ class Cluster:
         self.history = History(self.clock)
         self.kubelets = Kubelets(self)
         self.budgets = Budgets(self)
+        self.devices = Devices(self)
         self.storage = Storage(self, self.world.default_storage_class)
         self._inputs: list[Input] = []
         self._uses_of_name: dict[tuple[str, str], int] = {}
@@ -127,7 +132,7 @@ class Cluster:
 
     # What objects come into being.
 
-    def _submit(self, item: Item) -> None:  # noqa: C901 - one case per kind
+    def _submit(self, item: Item) -> None:  # noqa: C901, PLR0912 - one case per kind
         match item:
             case Node():
                 self._submit_node(item)
@@ -140,6 +145,8 @@ class Cluster:
                 self._inputs.append(GangChanged(item))
             case BudgetObject():
                 self.budgets.add(item)
+            case KnownObject(thing=DeviceClaim() | DeviceClaimTemplate() as thing):
+                self.devices.add(thing)
             case KnownObject():
                 self.storage.add(item.thing)
             case StorageObject(api=ApiClaim() as api):
@@ -194,6 +201,7 @@ class Cluster:
             self._count_in(sim)
             self.kubelets.take_over(sim)
         self._make_claims(sim)
+        self.devices.make_claims(sim)
         self._publish(sim)
         return sim
 
@@ -224,6 +232,7 @@ class Cluster:
         self._set(sim, msgspec.structs.replace(sim.api, status=status))
         if sim.pod.is_terminal and not was_terminal:
             self._count_out(sim)
+            self.devices.pod_ended(sim)
             if self.is_ours(sim):
                 self.history.pod_ended(sim, sim.pod.phase)
             if sim.controller is not None:
@@ -253,12 +262,13 @@ class Cluster:
                 self.history.pod_ended(sim, "Evicted" if sim.is_evicted else "Deleted")
         self._inputs.append(PodRemoved(sim.pod.uid))
         self.storage.drop_claims_of(sim.pod.uid)
+        self.devices.pod_ended(sim)
         if sim.controller is not None:
             sim.controller.pod_removed(sim)
 
     # What the engine asks for.
 
-    def apply(self, effect: Effect) -> None:  # noqa: C901 - one case per kind
+    def apply(self, effect: Effect) -> None:  # noqa: C901 - one case per effect
         """Carry out an effect, as an API server would."""
         match effect:
             case BindPod():
@@ -277,6 +287,8 @@ class Cluster:
                 pass  # nothing in a simulation reads it
             case EmitEvent():
                 self.events.append(effect)
+            case ReleaseClaim():
+                self.devices.release(effect)
             case PrepareBinding(pod=ref, key=key, effects=effects):
                 self._inputs.append(AwaitedDone(ref.uid, key, self._prepare(effects)))
             case _:
@@ -291,6 +303,8 @@ class Cluster:
                     failure = self.storage.bind_volume(wanted)
                 case SelectNode():
                     failure = self.storage.select_node(wanted)
+                case AllocateClaim():
+                    failure = self.devices.allocate(wanted)
                 case _:
                     self.apply(wanted)
             if failure:

@@ -11,6 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from scheduler.model.api import ApiBudget, ApiNode, ApiPod, ApiPodGroup, ApiPriorityClass
+from scheduler.model.device_api import (
+    ApiDeviceClaim,
+    ApiDeviceClaimTemplate,
+    ApiDeviceClass,
+    ApiDeviceTaintRule,
+    ApiResourceSlice,
+)
 from scheduler.model.dialects import DIALECTS, GROUPS
 from scheduler.model.dialects.kai import ApiKaiGroup
 from scheduler.model.dialects.native import ApiNativeGroup
@@ -46,6 +53,7 @@ from .checks import (
     time_problems,
 )
 from .defaults import HIGHEST_USER_PRIORITY
+from .device_checks import device_problems
 from .objects import ApiJob, ApiReplicas
 from .schema import type_problems, without_nulls
 from .storage_checks import pod_volume_problems, storage_problems, template_problems
@@ -68,11 +76,12 @@ StoredObject = (
     | ApiStorageCapacity
     | ApiVolumeAttachment
 )
+DeviceObject = ApiDeviceClaim | ApiDeviceClaimTemplate | ApiResourceSlice | ApiDeviceClass | ApiDeviceTaintRule
 GroupObject = ApiNativeGroup | ApiVolcanoGroup | ApiKaiGroup | ApiOwner
 WireObject = (
     ApiNode | ApiPod | ApiPodGroup | ApiPriorityClass | ApiBudget | ApiJob | ApiReplicas
     | ApiNamespace | ApiService | StoredObject | ApiTopology | ApiHyperNode | ApiNodeResourceTopology | ApiNodeTopology
-    | ApiQueueObject | GroupObject
+    | ApiQueueObject | GroupObject | DeviceObject
 )  # fmt: skip
 
 
@@ -109,6 +118,11 @@ KINDS = (
     Kind("storage.k8s.io", "CSIDriver", "v1", ApiCSIDriver, is_namespaced=False),
     Kind("storage.k8s.io", "CSIStorageCapacity", "v1", ApiStorageCapacity),
     Kind("storage.k8s.io", "VolumeAttachment", "v1", ApiVolumeAttachment, is_namespaced=False),
+    Kind("resource.k8s.io", "ResourceClaim", "v1", ApiDeviceClaim),
+    Kind("resource.k8s.io", "ResourceClaimTemplate", "v1", ApiDeviceClaimTemplate),
+    Kind("resource.k8s.io", "ResourceSlice", "v1", ApiResourceSlice, is_namespaced=False),
+    Kind("resource.k8s.io", "DeviceClass", "v1", ApiDeviceClass, is_namespaced=False),
+    Kind("resource.k8s.io", "DeviceTaintRule", "v1", ApiDeviceTaintRule, is_namespaced=False),
     *(
         Kind(group, "Topology", versions[0], ApiTopology, is_namespaced=False, older_versions=versions[1:])
         for _, group, versions in TOPOLOGY_KINDS
@@ -206,6 +220,8 @@ def _problems(api: WireObject, body: dict[str, Any], kind: Kind) -> Iterator[Fou
             yield from network_problems(api, body, kind.group)
         case ApiNodeTopology():
             yield from node_topology_problems(body)
+        case ApiDeviceClaim() | ApiDeviceClaimTemplate() | ApiResourceSlice() | ApiDeviceClass() | ApiDeviceTaintRule():
+            yield from device_problems(api)
         case _:
             yield from storage_problems(api)
 

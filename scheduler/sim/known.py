@@ -10,6 +10,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from scheduler.model import Namespace, namespace_from_api, owner_of_labels, owner_of_selector
+from scheduler.model.device_api import (
+    ApiDeviceClaim,
+    ApiDeviceClaimTemplate,
+    ApiDeviceClass,
+    ApiDeviceTaintRule,
+    ApiResourceSlice,
+)
+from scheduler.model.device_claims import device_claim_from_api, device_claim_template_from_api
+from scheduler.model.devices import device_class_from_api, device_slice_from_api, device_taint_rule_from_api
 from scheduler.model.hypernode import ApiHyperNode, hypernode_from_api
 from scheduler.model.node_resource_topology import ApiNodeResourceTopology, node_resource_topology_from_api
 from scheduler.model.node_topology import ApiNodeTopology, node_topology_from_api
@@ -46,7 +55,7 @@ if TYPE_CHECKING:
 NAME_LABEL = "kubernetes.io/metadata.name"
 
 
-def thing_of(loaded: Loaded) -> Keyed | None:  # noqa: C901, PLR0911 - one return per kind
+def thing_of(loaded: Loaded) -> Keyed | None:  # noqa: C901, PLR0911, PLR0912 - one return per kind
     """Return what the scheduler reads of an object besides what it is otherwise, or None."""
     kind = loaded.kind.kind
     match loaded.api:
@@ -66,6 +75,16 @@ def thing_of(loaded: Loaded) -> Keyed | None:  # noqa: C901, PLR0911 - one retur
             return storage_capacity_from_api(api)
         case ApiVolumeAttachment() as api:
             return volume_attachment_from_api(api)
+        case ApiDeviceClaim() as api:
+            return device_claim_from_api(api)
+        case ApiDeviceClaimTemplate() as api:
+            return device_claim_template_from_api(api)
+        case ApiResourceSlice() as api:
+            return device_slice_from_api(api)
+        case ApiDeviceClass() as api:
+            return device_class_from_api(api)
+        case ApiDeviceTaintRule() as api:
+            return device_taint_rule_from_api(api)
         case ApiTopology() as api:
             dialect = next(known.dialect for known in TOPOLOGY_KINDS if known.group == loaded.kind.group)
             return topology_from_api(api, dialect)

@@ -17,7 +17,7 @@ from scheduler.topology import NODE_TOPOLOGY_ANNOTATION, PRODUCT_LABEL, Topology
 from .words import count, short_names
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from scheduler.model import Node
     from scheduler.model.api import ApiPod
@@ -69,7 +69,6 @@ class Notes:
     #: How pods name their gangs.
     dialects: tuple[Dialect, ...] = DIALECTS
     unread: Counter[str] = field(default_factory=Counter)
-    _unlooked: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
     _slips: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
     _members: dict[GangKey, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
     #: Groups that pods tell of, so that they need no object.
@@ -104,9 +103,7 @@ class Notes:
                 self._slips[f"{path}.{key} is unknown, did you mean schedulerName?"][document.title] = None
 
     def look_at_workload(self, document: Document, pod: ApiPod) -> None:
-        """Keep what a workload of ours asks for in vain, and which group its pods, such as this one, name."""
-        for constraint in unlooked_constraints(_pod_spec(document)[1]):
-            self._unlooked[constraint][document.title] = None
+        """Keep which group the pods of a workload of ours, such as this one, name."""
         if (membership := membership_of(pod, self.dialects)) is not None:
             self._members[membership.key][document.title] = None
             if membership.implied is not None:
@@ -121,7 +118,7 @@ class Notes:
     def all(self, groups: Collection[GangKey], claims: Collection[tuple[str, str]]) -> tuple[str, ...]:
         """Return all notes; `groups` and `claims` are the PodGroups and claims of the input."""
         return (*self._of_unread(), *self.said, *self._of_groups(groups), *self._of_claims(claims), *self._of_slips(),
-                *self._of_constraints(), *self._of_nodes())  # fmt: skip
+                *self._of_nodes())  # fmt: skip
 
     def _of_groups(self, groups: Collection[GangKey]) -> Iterator[str]:
         kinds = {dialect.name: dialect.sources[0].kind for dialect in self.dialects if dialect.sources}
@@ -145,10 +142,6 @@ class Notes:
     def _of_slips(self) -> Iterator[str]:
         for slip, titles in self._slips.items():
             yield f"{listed(titles)}: {slip}"
-
-    def _of_constraints(self) -> Iterator[str]:
-        for constraint, titles in self._unlooked.items():
-            yield f"{constraint} are not looked at by the scheduler; used by {listed(titles)}"
 
     def _of_nodes(self) -> Iterator[str]:
         for error, names in self._unclear_nodes.items():
@@ -182,12 +175,6 @@ def listed(names: Iterable[str], kind: str = "") -> str:
     more = f" and {len(found) - _MOST_NAMES} more" if len(found) > _MOST_NAMES else ""
     prefix = f"{kind}{'s' if len(found) > 1 else ''} " if kind else ""
     return f"{prefix}{shown}{more}"
-
-
-def unlooked_constraints(spec: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the constraints of a pod spec that the scheduler does not look at."""
-    if spec.get("resourceClaims"):
-        yield "resourceClaims"
 
 
 def _pod_spec(document: Document) -> tuple[str, dict[str, Any]]:

@@ -247,7 +247,7 @@ def test_gaps_of_the_input_are_told(tmp_path: Path) -> None:
     for said in (
         "the input has no PersistentVolumeClaim (the pod uses claims); a whole dump is: kubectl get nodes,",
         "the input has no Namespace (the pod selects namespaces)",
-        "spec.resourceClaims are not looked at",
+        "the input has no ResourceClaim (the pod uses resource claims)",
         "PersistentVolume pv has no status.phase: it counts as not available",
     ):
         assert said in notes

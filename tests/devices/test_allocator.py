@@ -351,14 +351,19 @@ def test_the_configuration_of_classes_and_claims_is_handed_on() -> None:
 
 
 def test_a_search_ends() -> None:
-    """Twenty devices that all look alike are no puzzle; those that all differ are given up on, with the node's name."""
+    """What looks alike is no puzzle, nor what cannot be served alone; a real one is given up on, with the node's name."""
     alike = [slice_of(*[device(f"d{i}", root=f"r{i % 2}") for i in range(20)])]
     same = [{"matchAttribute": PCIE}]
     assert given(claim("c", request(count=11), constraints=same), slices=alike) is None
-    different = [slice_of(*[device(f"d{i}", numa=i // 2, root=f"r{i}") for i in range(24)])]
-    both = [{"matchAttribute": f"{DRIVER}/numa", "requests": ["a"]}, {"distinctAttribute": PCIE}]
-    wanted = claim("c", request("b", count=12), request("a", count=3), constraints=both)
-    kind, text = trouble(wanted, slices=different, maxSteps=2000)
+    three = claim(
+        "c", request("b", count=12), request("a", count=3), constraints=[{"matchAttribute": PCIE, "requests": ["a"]}]
+    )
+    pairs = [slice_of(*[device(f"d{i}", numa=i // 2, root=f"r{i}") for i in range(24)])]
+    assert given(three, slices=pairs, maxSteps=2000) is None  # not even if it were alone
+    numa = f"{DRIVER}/numa"
+    one_of_each = [{"distinctAttribute": numa, "requests": ["b"]}, {"matchAttribute": numa, "requests": ["a"]}]
+    wanted = claim("c", request("b", count=12), request("a", count=2), constraints=one_of_each)
+    kind, text = trouble(wanted, slices=pairs, maxSteps=2000)
     assert (kind, text) == ("gave-up", "node n1: timed out trying to allocate devices (gave up after 2000 steps)")
 
 

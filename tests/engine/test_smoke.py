@@ -92,11 +92,9 @@ def test_waits_that_wonder_are_events_at_group_and_pod():
     ]
 
 
-def test_constraints_that_nobody_looks_at_are_said_once():
-    """A pod with resource claims is placed with a warning at it."""
+def test_a_pod_whose_claim_is_missing_waits_alone():
+    """It is gated until the claim is there, and says so; others go on."""
     claims = [{"name": "gpu", "resourceClaimName": "gpu"}]
     world = World(nodes(1), a_pod("web").patch_spec(resourceClaims=claims), a_pod("plain")).wait(60)
-    [event] = world.events("ConstraintsNotChecked")
-    assert event.regarding.name == "web"
-    assert "spec.resourceClaims" in event.note
-    assert set(world.placed) == {"web", "plain"}
+    assert set(world.placed) == {"plain"}
+    assert world.conditions("web")[-1] == ("SchedulingGated", 'could not find ResourceClaim "default/gpu"')

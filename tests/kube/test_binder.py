@@ -21,6 +21,7 @@ from scheduler.framework.effects import (
     SetPodScheduled,
 )
 from scheduler.kube.binder import Binder
+from scheduler.kube.device_claims import DeviceClaimWriter
 from scheduler.kube.queue_writer import QueueWriter
 from scheduler.kube.topology_writer import TopologyWriter
 from scheduler.kube.volumes import VolumeWriter
@@ -55,6 +56,7 @@ class World:
             VolumeWriter(client),
             TopologyWriter(client, now=lambda: "2025-01-01T00:00:00Z"),
             QueueWriter(client, now=lambda: "2025-01-01T00:00:00Z"),
+            DeviceClaimWriter(client, self.said.append),
             self,
             self.said.append,
             may_write=lambda: self.has_lease,

@@ -14,6 +14,8 @@ from scheduler.kube.feeds import feeds
 from scheduler.kube.standby import Standby
 from scheduler.kube.views import PodViews
 from scheduler.model import Namespace, Owner
+from scheduler.model.device_claims import DeviceClaim
+from scheduler.model.devices import DeviceClass, DeviceSlice, DeviceTaintRule
 from scheduler.model.dialects import DIALECTS
 from scheduler.model.hypernode import HyperNode
 from scheduler.model.node_resource_topology import NodeResourceTopology
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from scheduler.kube.reflector import Timing
 
 CORE, APPS, STORAGE = "/api/v1", "/apis/apps/v1", "/apis/storage.k8s.io/v1"
+DRA = "/apis/resource.k8s.io/v1"
 #: Path, kind, type of the view, and its key for an object named "x" in namespace "default" or in none; topologies have
 #: their dialect there.
 KINDS: list[tuple[str, str, type, tuple[str, str]]] = [
@@ -52,6 +55,10 @@ KINDS: list[tuple[str, str, type, tuple[str, str]]] = [
     (f"{STORAGE}/csidrivers", "CSIDriver", CSIDriver, ("", "x")),
     (f"{STORAGE}/csistoragecapacities", "CSIStorageCapacity", StorageCapacity, ("default", "x")),
     (f"{STORAGE}/volumeattachments", "VolumeAttachment", VolumeAttachment, ("", "x")),
+    (f"{DRA}/resourceclaims", "ResourceClaim", DeviceClaim, ("default", "x")),
+    (f"{DRA}/resourceslices", "ResourceSlice", DeviceSlice, ("", "x")),
+    (f"{DRA}/deviceclasses", "DeviceClass", DeviceClass, ("", "x")),
+    (f"{DRA}/devicetaintrules", "DeviceTaintRule", DeviceTaintRule, ("", "x")),
     ("/apis/scheduling.ai-scheduler.io/v1alpha1/topologies", "Topology", Topology, ("ai-scheduler", "x")),
     ("/apis/scheduling.ai-scheduler.io/v1alpha1/nodetopologies", "NodeTopology", NodeTopology, ("", "x")),
     ("/apis/kueue.x-k8s.io/v1beta2/topologies", "Topology", Topology, ("kueue", "x")),

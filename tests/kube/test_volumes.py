@@ -10,6 +10,7 @@ import pytest
 from scheduler.engine.inputs import AwaitedDone, Input
 from scheduler.framework.effects import BindVolume, PodRef, PrepareBinding, SelectNode
 from scheduler.kube.binder import Binder
+from scheduler.kube.device_claims import DeviceClaimWriter
 from scheduler.kube.queue_writer import QueueWriter
 from scheduler.kube.topology_writer import TopologyWriter
 from scheduler.kube.volumes import VolumeWriter
@@ -40,6 +41,7 @@ class World:
             VolumeWriter(client),
             TopologyWriter(client, now=lambda: "2025-01-01T00:00:00Z"),
             QueueWriter(client, now=lambda: "2025-01-01T00:00:00Z"),
+            DeviceClaimWriter(client, self.said.append),
             self,
             self.said.append,
             may_write=lambda: self.has_lease,

@@ -1,4 +1,4 @@
-"""Notes and slips: what an input lacks, what is not looked at, and keys that nobody reads."""
+"""Notes and slips: what an input lacks, and keys that nobody reads."""
 
 from typing import Any
 
@@ -72,14 +72,6 @@ def test_a_scheduler_name_beside_the_template_is_noted() -> None:
     """It belongs to the pods."""
     found = notes_of(a_job("j", job={"schedulerName": "ai-scheduler"}))
     assert found == ["Job j: spec.schedulerName is not read there, did you mean spec.template.spec.schedulerName?"]
-
-
-def test_constraints_that_nobody_looks_at_are_noted_once() -> None:
-    """One note for each kind, with the workloads that use it; placed pods and those of others do not matter."""
-    spec = {"resourceClaims": [{"name": "c"}]}
-    others = [a_pod("placed", node="node-0", **spec), a_pod("other", node="node-0", schedulerName="x", **spec)]
-    found = notes_of(a_pod("p", **spec), a_job("j", **spec), *others)
-    assert found == ["resourceClaims are not looked at by the scheduler; used by Pod p, Job j"]
 
 
 def test_nodes_of_which_nvlink_is_unknown_are_counted_in_one_note() -> None:

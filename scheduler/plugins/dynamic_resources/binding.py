@@ -1,0 +1,131 @@
+"""Binding: what is written for a pod's claims before it is bound, whether that is enough, and how it is undone.
+
+For the plugin beside it: kube-scheduler's `bindClaim`, `isPodReadyForBinding` and Unreserve.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scheduler.devices.written import written
+from scheduler.framework.effects import AllocateClaim, ClaimRef, PodRef, ReleaseClaim
+from scheduler.framework.status import Status
+from scheduler.model.device_claims import DeviceClaim
+
+from .claims import consumer_of, group_consumer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scheduler.devices.allocator import Given
+    from scheduler.model import Pod
+    from scheduler.model.device_claims import AllocatedDevice
+    from scheduler.state.objects import Objects
+
+_WAITING = Status.wait(0, "waits for its devices to be made ready")
+
+
+@dataclass(slots=True)
+class Step:
+    """One claim of a pod that is being placed."""
+
+    claim: DeviceClaim
+    #: What it is given; None if it was allocated before.
+    given: Given | None
+
+
+@dataclass(slots=True)
+class Steps:
+    """All claims of a pod that is being placed."""
+
+    steps: tuple[Step, ...]
+    #: PreBind has asked for the writes.
+    is_written: bool = False
+
+
+def effects_of(pod: Pod, steps: Steps) -> tuple[AllocateClaim, ...]:
+    """Return what has to be written: allocations, and for whom each claim is reserved."""
+    effects = []
+    for step in steps.steps:
+        allocation = None if step.given is None else written(step.given)
+        effects.append(AllocateClaim(_ref(step.claim), consumer_of(pod, step.claim), allocation))
+    return tuple(effects)
+
+
+def undoing(pod: Pod, steps: Steps) -> tuple[ReleaseClaim, ...]:
+    """Return what undoes the writes; a claim of the pod's group stays reserved, as its other pods may need it."""
+    ref = PodRef(pod.namespace, pod.name, pod.uid)
+    effects = []
+    for step in steps.steps:
+        if step.given is None:
+            effects.append(ReleaseClaim(ref, _ref(step.claim), keeps_allocation=True))
+        elif group_consumer(pod, step.claim) is None:
+            effects.append(ReleaseClaim(ref, _ref(step.claim), written(step.given)))
+    return tuple(effects)
+
+
+def deallocation(pod: Pod, claim: DeviceClaim) -> ReleaseClaim:
+    """Return what takes back an allocation that keeps a pod from every node."""
+    return ReleaseClaim(PodRef(pod.namespace, pod.name, pod.uid), _ref(claim))
+
+
+def check(steps: Steps, objects: Objects) -> Status | None:
+    """Tell whether all devices are ready: None if they are, a wait, or an error when they will not be."""
+    for step in steps.steps:
+        devices = _devices(step)
+        if not any(device.binding_conditions for device in devices):
+            continue
+        claim = objects.get(DeviceClaim, *step.claim.key)
+        if claim is None or claim.uid != step.claim.uid:
+            return Status.error(f"resourceclaim {step.claim.label} is gone")
+        if claim.allocation is None:
+            return _WAITING  # our own write has not come back yet
+        if failure := failed(claim):
+            return Status.error(failure)
+        if not is_ready(claim):
+            return _WAITING
+    return None
+
+
+def failed(claim: DeviceClaim) -> str:
+    """Return why some device of a claim cannot be made ready; empty if that is not known."""
+    for device in claim.allocation.devices if claim.allocation is not None else ():
+        if not device.binding_conditions:
+            continue
+        for condition in _conditions(claim, device):
+            if condition.type in device.binding_failure_conditions and condition.status == "True":
+                text = f'claim={claim.name}, reason={condition.reason}, message="{condition.message}"'
+                return f"device binding failed: {text}"
+    return ""
+
+
+def is_ready(claim: DeviceClaim) -> bool:
+    """Tell whether every condition that a claim's devices wait for is true."""
+    for device in claim.allocation.devices if claim.allocation is not None else ():
+        true = {condition.type for condition in _conditions(claim, device) if condition.status == "True"}
+        if not true.issuperset(device.binding_conditions):
+            return False
+    return True
+
+
+def is_late(claim: DeviceClaim, now: float, patience_seconds: float) -> bool:
+    """Tell whether a claim has waited too long for its devices to be made ready."""
+    allocation = claim.allocation
+    if allocation is None or allocation.time is None or not any(d.binding_conditions for d in allocation.devices):
+        return False
+    return allocation.time + patience_seconds < now
+
+
+def _conditions(claim: DeviceClaim, device: AllocatedDevice) -> tuple:  # type: ignore[type-arg]
+    return next((s.conditions for s in claim.statuses if (s.driver, s.pool, s.device) == device.id), ())
+
+
+def _devices(step: Step) -> Sequence[AllocatedDevice]:
+    if step.given is not None:
+        return step.given.allocation.devices
+    return step.claim.allocation.devices if step.claim.allocation is not None else ()
+
+
+def _ref(claim: DeviceClaim) -> ClaimRef:
+    return ClaimRef(claim.namespace, claim.name, claim.uid)

@@ -1,0 +1,297 @@
+"""DynamicResources gives pods the devices that their ResourceClaims ask for, and places them where the devices are.
+
+At PreEnqueue and PreFilter, where claims must be there; at Filter, where the allocator says what a node can do; at Score,
+which prefers first choices; at Reserve, where devices are assumed to be the pod's; at PreBind, which has that written; and at
+PostFilter, which takes back an allocation that is of no use on any node.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from scheduler.config import ConfigurationModel
+from scheduler.config.duration import Duration
+from scheduler.devices.pools import reaches
+from scheduler.framework.plugin import AwaitEffects, Plugin
+from scheduler.framework.status import ClusterEvent, Code, PreFilterResult, Reason, Status
+from scheduler.framework.verdicts import Verdicts
+from scheduler.model.devices import Where
+
+from .answers import CURES, FULL_FOR_NOW, UNAVAILABLE, Answer, Answers, freed_claims, waiting
+from .binding import Step, Steps, check, deallocation, effects_of, failed, is_late, is_ready, undoing
+from .claimants import claimants_of
+from .claims import Needed, is_exclusive, is_reserved, needed_claims, objection_to
+from .hints import could_help
+from .scoring import preference
+from .world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from scheduler.framework.change import Change
+    from scheduler.framework.cycle_state import CycleState
+    from scheduler.framework.handle import Handle
+    from scheduler.framework.plugin import Failure
+    from scheduler.framework.workload import Workload
+    from scheduler.model import Pod
+    from scheduler.model.device_claims import DeviceClaim
+    from scheduler.state.rows import Row
+    from scheduler.state.snapshot import Ints, Nodes
+
+    from .answers import Claimant
+
+NAME = "DynamicResources"
+DEALLOCATED = "deallocation of ResourceClaim completed"
+
+
+class DynamicResourcesArgs(ConfigurationModel):
+    """Arguments of DynamicResources."""
+
+    binding_timeout: Duration = Field(default=timedelta(seconds=600), gt=timedelta(0))
+    """How long a pod waits until its devices are ready (binding conditions)."""
+    filter_timeout: Duration = Field(default=timedelta(seconds=10), ge=timedelta(0))
+    """Changes nothing: the search for devices on a node is limited in steps, not in time."""
+    prefers_connected: bool = False
+    """Of the devices that a claim may have, the best connected ones are taken, not the first that are listed."""
+    preemption_releases_claims: bool = False
+    """Preemption counts on the devices of its victims; kube-scheduler's never does."""
+
+
+class DynamicResources(Plugin):
+    """Find devices for claims, and have them allocated."""
+
+    NAME: ClassVar[str] = NAME
+    Args = DynamicResourcesArgs
+    READS_SHAPE_ONLY: ClassVar[bool] = True
+
+    def __init__(self, args: DynamicResourcesArgs | None, handle: Handle) -> None:
+        """Start with nothing assumed."""
+        super().__init__(args or DynamicResourcesArgs(), handle)
+        self._patience: float = self.args.binding_timeout.total_seconds()
+        self._kept: tuple[World, Answers] | None = None
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Keep a pod out of the queue until its claims are there."""
+        return self._refusal(self._needed(pod).objection) if pod.claims else None
+
+    def sign(self, pod: Pod) -> Hashable:
+        """Return what the verdicts depend on beside the pod's shape and the nodes."""
+        if not pod.claims:
+            return ()
+        needed, world = self._needed(pod), self._world
+        wishes = [
+            world.wish(claim) if claim.allocation is None and is_exclusive(pod, claim) else claim.key
+            for claim in needed.claims
+        ]
+        return (needed.objection, *wishes, *world.generations())
+
+    def is_settled(self, state: CycleState, pod: Pod, point: str) -> bool:
+        """Tell whether a pod that is placed somewhere changes nothing elsewhere: it does where devices or claims are shared."""
+        if not pod.claims or point == "score":
+            return True
+        open_claims = [claim for claim in self._needed(pod).claims if claim.allocation is None]
+        is_alone = all(is_exclusive(pod, claim) for claim in open_claims)
+        return not open_claims or (is_alone and not self._world.catalog.has_shared)
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | PreFilterResult | None:
+        """Leave pods without claims alone; refuse those whose claims or classes are not there."""
+        if not pod.claims:
+            return Status.skip()
+        needed = self._needed(pod)
+        text = needed.objection
+        for claim in needed.claims:
+            if not text and claim.allocation is None:
+                text = objection_to(claim, self._world.class_of)
+        if text:
+            return self._refusal(text)
+        return None if needed.claims else Status.skip()
+
+    def queueing_hint(self, event: ClusterEvent, change: Change, pod: Pod, reason: Reason) -> bool:
+        """Tell whether a claim that changed is one of the pod's, or gave devices back."""
+        return event is not ClusterEvent.DEVICE_CLAIM_CHANGED or could_help(change, pod)
+
+    def filter_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts:
+        """Refuse nodes that claims cannot be used on, or that have no devices for them."""
+        verdicts = Verdicts(len(nodes))
+        if not pod.claims:
+            return verdicts
+        claims = self._needed(pod).claims
+        reasons: dict[tuple[Code, Reason], list[int]] = {}
+        for position, index in enumerate(nodes.rows.tolist()):
+            answer = self._answer(pod, claims, nodes.snapshot.all_rows[index], index, nodes)
+            if answer.status is not None:
+                if answer.status.code is Code.ERROR:  # wrong with the claim, not with the node: nothing else counts
+                    verdicts.reject(np.arange(len(nodes)) == position, Code.ERROR, answer.status.reasons[0])
+                    return verdicts
+                reasons.setdefault((answer.status.code, answer.status.reasons[0]), []).append(position)
+        for (code, reason), positions in reasons.items():
+            mask = np.zeros(len(nodes), dtype=np.bool_)
+            mask[positions] = True
+            verdicts.reject(mask, code, reason)
+        return verdicts
+
+    def score_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
+        """Return how early the alternatives stand that each node has devices for; 0 for pods without a choice."""
+        claims = self._needed(pod).claims if pod.claims else ()
+        if not any(request.alternatives for claim in claims for request in claim.requests):
+            return np.zeros(len(nodes), dtype=np.int64)
+        rows = nodes.snapshot.all_rows
+        answers = [self._answer(pod, claims, rows[i], i, nodes) for i in nodes.rows.tolist()]
+        return np.array([preference(claims, answer.given) for answer in answers], dtype=np.int64)
+
+    def normalize(self, state: CycleState, pod: Pod, scores: Ints) -> Ints:
+        """Scale to 100 for the best node."""
+        highest = int(scores.max()) if len(scores) else 0
+        return scores * 100 // highest if highest else scores
+
+    def post_filter(self, state: CycleState, pod: Pod, failure: Failure) -> Status | None:
+        """Take back an allocation that is of no use on any node, if nobody else has reserved it."""
+        return self._deallocate([pod], failure.nodes)
+
+    def post_filter_gang(self, state: CycleState, workload: Workload, failure: Failure) -> Status | None:
+        """Do the same for all pods of a gang."""
+        return self._deallocate(workload.ordered(), failure.nodes)
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Assume that devices are the pod's; refuse if others have got them meanwhile."""
+        if not pod.claims:
+            return None
+        needed, snapshot = self._needed(pod), self.handle.snapshot
+        if needed.objection:
+            return self._refusal(needed.objection)
+        index = snapshot.row_of.get(node_name)
+        if index is None:
+            return Status.unresolvable(UNAVAILABLE)
+        row, open_claims = snapshot.all_rows[index], [c for c in needed.claims if c.allocation is None]
+        status = self._unusable(needed.claims, row)
+        if status is not None:
+            return status
+        answer = Answer()
+        if open_claims:
+            others = self._others(pod, open_claims, index, snapshot.nodes)
+            answer = self._answers.serve(pod, open_claims, self._world.place(row.node), others, is_first=True)
+            if answer.status is not None:
+                return answer.status
+        assumed, steps, given = self._world.assumed, list[Step](), iter(answer.given)
+        for claim in needed.claims:
+            fresh = next(given) if claim.allocation is None else assumed.given(claim.key)
+            if fresh is not None:
+                assumed.assume(claim, fresh, pod.uid)
+            steps.append(Step(claim, fresh))
+        state.write((NAME, pod.uid), Steps(tuple(steps)))
+        return None
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Give the devices back, and undo what may have been written."""
+        steps: Steps | None = state.read((NAME, pod.uid))
+        if steps is None:
+            return
+        state.write((NAME, pod.uid), None)
+        for step in steps.steps:
+            if step.given is not None:
+                self._world.assumed.give_up(step.claim.key, pod.uid, is_written=steps.is_written, now=self.handle.now())
+        for effect in undoing(pod, steps) if steps.is_written else ():
+            self.handle.emit(effect)
+
+    def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> AwaitEffects | None:
+        """Have it written what claims are given and whom they are reserved for, and wait until the devices are ready."""
+        steps: Steps | None = state.read((NAME, pod.uid))
+        if steps is None:
+            return None
+        if all(step.given is None and is_reserved(pod, step.claim) and is_ready(step.claim) for step in steps.steps):
+            return None
+        steps.is_written = True
+        is_done = partial(check, steps, self.handle.cluster.objects)
+        return AwaitEffects(effects_of(pod, steps), NAME, self._patience, is_done)
+
+    @property
+    def _world(self) -> World:
+        """What is known of devices; made when first needed, as handles come before the state."""
+        if self._kept is None:
+            world = World(self.handle.cluster.objects, prefers_connected=self.args.prefers_connected)
+            self._kept = world, Answers(world)
+        world = self._kept[0]
+        world.assumed.sync(self.handle.now())
+        return world
+
+    @property
+    def _answers(self) -> Answers:
+        assert self._world is not None
+        assert self._kept is not None
+        return self._kept[1]
+
+    def _needed(self, pod: Pod) -> Needed:
+        return needed_claims(pod, self._world.assumed.claim)
+
+    def _refusal(self, text: str) -> Status | None:
+        return Status.unresolvable(Reason("ClaimNotInOrder", text, CURES)) if text else None
+
+    def _unusable(self, claims: Sequence[DeviceClaim], row: Row) -> Status | None:
+        """Return that an allocated claim cannot be used on a node: it is elsewhere, or its devices are not made ready."""
+        world = self._world
+        for claim in claims:
+            if claim.allocation is None:
+                continue
+            selector = claim.allocation.node_selector
+            if selector is not None and not reaches(Where(selector=selector), world.place(row.node).site):
+                return Status.unresolvable(UNAVAILABLE)
+            is_stuck = not is_ready(claim) and is_late(claim, self.handle.now(), self._patience)
+            if failed(claim) or is_stuck:
+                return Status.unresolvable(UNAVAILABLE)
+        return None
+
+    def _answer(self, pod: Pod, claims: Sequence[DeviceClaim], row: Row, index: int, nodes: Nodes) -> Answer:
+        """Return what a node can do for a pod as the snapshot is now."""
+        if (status := self._unusable(claims, row)) is not None:
+            return Answer(status=status)
+        open_claims = [claim for claim in claims if claim.allocation is None]
+        if not open_claims:
+            return Answer()
+        world, releases = self._world, self.args.preemption_releases_claims
+        others = self._others(None, open_claims, index, nodes)
+        place = world.place(row.node)
+        freed = freed_claims(self._lifted(row), world) if releases else ()
+        answer = self._answers.ask(pod, open_claims, place, others, freed)
+        if not releases or answer.status is None or answer.status.code is not Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+            return answer
+        gone = [other for other in row.pods.values() if other.node_name and other.claims]
+        if gone and (releasable := freed_claims(gone, world)):
+            emptied = self._answers.ask(pod, open_claims, place, others, [*freed, *releasable])
+            if emptied.status is None:
+                return Answer(status=Status.unschedulable(FULL_FOR_NOW))
+        return answer
+
+    def _others(self, pod: Pod | None, claims: Sequence[DeviceClaim], index: int, nodes: Nodes) -> list[Claimant]:
+        """Return other pods that are placed and have no devices yet, as far as they matter for a node."""
+        known, rows = claimants_of(nodes.snapshot).by_row, nodes.snapshot.all_rows
+        if not known:
+            return []
+        world = self._world
+        is_local = not world.catalog.has_shared and all(c.controller is not None for c in claims)
+        where = [index] if is_local else sorted(known)
+        placed = ((other, rows[row].node) for row in where for other in known.get(row, ()))
+        return waiting(world, (pair for pair in placed if pod is None or pair[0].uid != pod.uid))
+
+    def _lifted(self, row: Row) -> list[Pod]:
+        """Return the pods that a what-if has taken off a node."""
+        live = self.handle.cluster.view(row.node.name)
+        if live is None or len(live.pods) <= len(row.pods):
+            return []
+        return [pod for uid, pod in live.pods.items() if uid not in row.pods and pod.node_name]
+
+    def _deallocate(self, pods: Sequence[Pod], nodes: Nodes) -> Status | None:
+        for pod in pods:
+            claims = self._needed(pod).claims if pod.claims else ()
+            for claim in claims:
+                if claim.allocation is None or self._world.assumed.given(claim.key) is not None:
+                    continue
+                is_free = all(consumer.uid == pod.uid for consumer in claim.reserved_for)
+                if is_free and all(self._unusable([claim], row) is not None for row in nodes.snapshot.all_rows):
+                    self.handle.emit(deallocation(pod, claim))
+                    return Status.unschedulable(Reason("ClaimDeallocated", DEALLOCATED, CURES))
+        return None

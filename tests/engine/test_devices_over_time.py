@@ -1,0 +1,292 @@
+"""DynamicResources in the engine: pods and gangs get devices, writes that fail are undone, and no device is given twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scheduler.config import SchedulerConfiguration
+from scheduler.framework.effects import ReleaseClaim
+from tests.builders import a_gang, a_node, a_pod
+from tests.devices.cases import either, gpus, request
+
+from .device_world import DeviceWorld, claim_of, claiming, node_slice, shared_claim
+
+TWO = [a_node("a").cpu(8), a_node("b").cpu(8)]
+
+
+def with_profile(base: str) -> SchedulerConfiguration:
+    """Return a configuration with one profile."""
+    return SchedulerConfiguration.model_validate({"profiles": [{"schedulerName": "ai-scheduler", "base": base}]})
+
+
+def world(*, count: int = 2, nodes: Any = None, **options: Any) -> DeviceWorld:
+    """Return two nodes with some devices each."""
+    made = TWO if nodes is None else nodes
+    slices = [node_slice(node.manifest()["metadata"]["name"], *gpus(count)) for node in made]
+    return DeviceWorld([node.copy() for node in made], slices=slices, **options)
+
+
+def one_pod(made: DeviceWorld, name: str, *requests: dict[str, Any], **more: Any) -> DeviceWorld:
+    """Bring a pod with a claim from a template."""
+    made.claim(claim_of(name, *requests, **more))
+    made.add(claiming(a_pod(name).cpu(1)))
+    return made
+
+
+def test_a_pod_gets_its_devices_before_it_is_bound() -> None:
+    """The claim is allocated for the node, protected, and reserved for the pod."""
+    made = one_pod(world(), "p", request(count=2)).run()
+    node = made.node_of("p")
+    assert made.devices("p-gpu") == [f"{node}/gpu-0", f"{node}/gpu-1"]
+    assert made.reserved("p-gpu") == ["p"]
+    claim = made.server.claims["default/p-gpu"]
+    assert claim["metadata"]["finalizers"] == ["resource.kubernetes.io/delete-protection"]
+    assert claim["status"]["allocation"]["allocationTimestamp"]
+
+
+def test_a_pod_waits_until_its_claim_is_made() -> None:
+    """Gated, and let in when the claim is there."""
+    made = world().add(claiming(a_pod("p").patch_status())).wait(5)
+    made.add(claiming("p")).wait(5)
+    assert not made.placed
+    made.claim(claim_of("p")).run()
+    assert made.placed.keys() == {"p"}
+
+
+def test_a_claim_of_another_pod_is_not_taken() -> None:
+    """Though it has the right name."""
+    made = world().claim(claim_of("p", owner="uid-of-another")).add(claiming("p")).wait(5)
+    assert not made.placed
+    assert made.pending("p").message == (
+        "ResourceClaim default/p-gpu was not created for Pod default/p (Pod is not owner)"
+    )
+
+
+def test_devices_are_used_up_and_come_back() -> None:
+    """The third pod waits until a claim is gone."""
+    made = world(count=1)
+    for name in "pqr":
+        one_pod(made, name)
+    made.run()
+    assert len(made.placed) == 2
+    left = next(iter(made.waiting))
+    assert made.pending(left).message.startswith("0/2 nodes are available: 2 cannot allocate all claims.")
+    gone = next(iter(made.placed))
+    made.remove(gone).delete_claim(f"{gone}-gpu").wait(60)
+    assert left in made.placed
+
+
+@pytest.mark.parametrize("size", [4, 5])
+def test_a_gang_gets_all_its_devices_or_none(size: int) -> None:
+    """Its claims are allocated together, also before any of them is written."""
+    made = world().add(a_gang("job", size))
+    for pod in claiming(a_pod("w").gang("job", size)).times(size):
+        name = pod.manifest()["metadata"]["name"]
+        made.claim(claim_of(name))
+        made.add(claiming(pod))
+    made.run()
+    assert len(made.placed) == (4 if size == 4 else 0)
+    assert sum(len(made.devices(f"w-{i}-gpu")) for i in range(size)) == len(made.placed)
+
+
+def test_members_of_a_gang_do_not_take_each_others_only_choice() -> None:
+    """A member that would do with any device leaves the only H100 to the one that needs it, whoever comes first."""
+    devices = [
+        {"name": "x", "attributes": {"model": {"string": "H100"}}},
+        {"name": "y", "attributes": {"model": {"string": "A100"}}},
+    ]
+    made = DeviceWorld(a_node("a").cpu(8), slices=[node_slice("a", *devices)]).add(a_gang("job", 2))
+    picky = request(where='device.attributes["gpu.example.com"].model == "H100"')
+    for name, wanted in (("any", request()), ("picky", picky)):
+        made.claim(claim_of(name, wanted))
+        made.add(claiming(a_pod(name).gang("job", 2)))
+    made.run()
+    assert (made.devices("any-gpu"), made.devices("picky-gpu")) == (["a/y"], ["a/x"])
+
+
+def test_a_shared_claim_keeps_its_pods_on_its_node() -> None:
+    """Whoever comes first has it allocated; it is reserved for each, and a gang that shares one stays together."""
+    made = world().claim(shared_claim("both", request(count=2))).add(a_gang("job", 2))
+    made.add(claiming(a_pod("w").gang("job", 2).cpu(3), "both").times(2)).run()
+    assert len(set(made.placed.values())) == 1
+    assert sorted(made.reserved("both")) == ["w-0", "w-1"]
+    made.add(claiming(a_pod("late").cpu(1), "both")).run()
+    assert made.placed["late"] == made.placed["w-0"]
+    made.add(claiming(a_pod("large").cpu(7), "both")).run()
+    assert "large" not in made.placed
+
+
+def test_a_claim_that_was_changed_meanwhile_is_read_again() -> None:
+    """A conflict is no failure."""
+    made = one_pod(world(), "p")
+    made.server.conflicts = 2
+    made.run()
+    assert made.devices("p-gpu")
+
+
+def test_a_claim_that_somebody_else_allocates_meanwhile_is_left_to_him() -> None:
+    """The pod is placed where the claim is then; nothing of the other's is undone."""
+    made = one_pod(world(nodes=[a_node("a").cpu(8), a_node("b").cpu(8), a_node("c").cpu(8)]), "p")
+    made.is_blind = True
+    claim = claim_of("p", has=[{"request": "r", "driver": "gpu.example.com", "pool": "c", "device": "gpu-1"}])
+    only_c = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["c"]}]}
+    claim["status"]["allocation"]["nodeSelector"] = {"nodeSelectorTerms": [only_c]}
+    made.server.store(claim)
+    made.run()
+    assert not made.placed
+    made.is_blind = False
+    made.watch()
+    made.wait(60)
+    assert made.placed == {"p": "c"}
+    assert made.devices("p-gpu") == ["c/gpu-1"]
+
+
+def test_a_pod_whose_second_claim_cannot_be_written_gives_the_first_one_back() -> None:
+    """Allocation and reservation are undone; its devices are free for others at once."""
+    made = (
+        world(count=1, nodes=[a_node("a").cpu(8)])
+        .claim(shared_claim("one"))
+        .claim(shared_claim("two", request(count=1, adminAccess=True)))
+    )
+    made.broken = {"two"}
+    made.add(claiming("p", "one", "two")).run()
+    assert not made.placed
+    assert [effect.claim.name for effect in made.of(ReleaseClaim)] == ["one", "two"]
+    assert (made.devices("one"), made.reserved("one")) == ([], [])
+    one_pod(made, "q").run()
+    assert made.devices("q-gpu") == ["a/gpu-0"]
+
+
+def test_a_binding_that_fails_gives_the_devices_back() -> None:
+    """And the pod is placed again, with devices of another node if need be."""
+    made = one_pod(world(), "p")
+    made.failing["p"] = ["node is gone"]
+    made.wait(60)
+    assert made.devices("p-gpu") == [f"{made.placed['p']}/gpu-0"]
+    assert made.reserved("p-gpu") == ["p"]
+
+
+def test_what_is_not_seen_yet_is_not_given_twice() -> None:
+    """The watch is late by hours: what was decided counts meanwhile."""
+    made = world(count=1)
+    made.is_blind = True
+    for name in "pqr":
+        made.is_blind = False
+        one_pod(made, name)
+        made.is_blind = True
+        made.run()
+    assert len(made.placed) == 2
+    made.is_blind = False
+    made.watch()
+    made.run()
+    assert len(made.placed) == 2
+
+
+def test_the_first_choice_decides_between_nodes() -> None:
+    """A node that has the first alternative scores more."""
+    slices = [
+        node_slice("a", {"name": "old", "attributes": {"model": {"string": "A100"}}}),
+        node_slice("b", {"name": "new", "attributes": {"model": {"string": "H100"}}}),
+    ]
+    made = DeviceWorld(a_node("a").cpu(8), a_node("b").cpu(8), slices=slices)
+    models = [request(m, where=f'device.attributes["gpu.example.com"].model == "{m}"') for m in ("H100", "A100")]
+    one_pod(made, "p", either(*models)).run()
+    assert made.placed == {"p": "b"}
+    one_pod(made, "q", either(*models)).run()
+    assert made.placed["q"] == "a"
+
+
+def test_devices_that_are_made_ready_first_are_waited_for() -> None:
+    """The pod is bound when the driver says so; a failure gives everything back."""
+    slow = [
+        {"name": f"d{i}", "bindingConditions": ["attached"], "bindingFailureConditions": ["broken"]} for i in range(2)
+    ]
+    made = DeviceWorld(a_node("a").cpu(8), slices=[node_slice("a", *slow)])
+    for name in "pq":
+        one_pod(made, name)
+    made.run()
+    assert not made.placed
+    assert made.devices("p-gpu")
+    _say(made, "p", "attached")
+    made.run()
+    assert made.placed == {"p": "a"}
+    _say(made, "q", "broken")
+    made.run()
+    assert made.devices("q-gpu") == []
+
+
+def _say(made: DeviceWorld, pod: str, condition: str) -> None:
+    claim = made.server.claims[f"default/{pod}-gpu"]
+    device = claim["status"]["allocation"]["devices"]["results"][0]
+    status = {key: device[key] for key in ("driver", "pool", "device")}
+    conditions = [{"type": condition, "status": "True", "reason": "Because", "message": "so"}]
+    made.claim({**claim, "status": {**claim["status"], "devices": [{**status, "conditions": conditions}]}})
+
+
+def test_a_claim_that_is_of_no_use_on_any_node_is_taken_back() -> None:
+    """Its node is gone: the allocation is dropped, and the pod gets devices elsewhere."""
+    made = world()
+    claim = claim_of("p", has=[{"request": "r", "driver": "gpu.example.com", "pool": "z", "device": "gpu-0"}])
+    only_z = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["z"]}]}
+    claim["status"]["allocation"]["nodeSelector"] = {"nodeSelectorTerms": [only_z]}
+    made.claim(claim).add(claiming("p")).wait(60)
+    assert made.placed.keys() == {"p"}
+    assert made.devices("p-gpu") == [f"{made.placed['p']}/gpu-0"]
+
+
+def test_an_expression_that_cannot_be_evaluated_is_told() -> None:
+    """It is an error of the pod's, and holds up nobody else."""
+    made = one_pod(world(), "p", request(where='device.attributes["gpu.example.com"].speed > 3'))
+    one_pod(made, "q").run()
+    assert made.placed.keys() == {"q"}
+    reason, text = made.conditions("p")[-1]
+    assert reason == "SchedulerError"
+    assert (
+        "claim default/p-gpu: selector #0 on device gpu.example.com/a/gpu-0: CEL runtime error: no such key: speed"
+        in text
+    )
+
+
+@pytest.mark.parametrize(("profile", "is_evicted"), [("ai-scheduler", True), ("kube-default", False)])
+def test_preemption_counts_on_devices_of_victims_in_our_profile_alone(profile: str, *, is_evicted: bool) -> None:
+    """kube-scheduler's never does."""
+    configuration = with_profile(profile)
+    made = world(count=1, nodes=[a_node("a").cpu(8)], configuration=configuration)
+    one_pod(made, "low").run()
+    made.claim(claim_of("high"))
+    made.add(claiming(a_pod("high").priority(10))).run()
+    assert made.evicted == (["low"] if is_evicted else [])
+    if is_evicted:
+        made.delete_claim("low-gpu").wait(60)
+        assert made.placed == {"high": "a"}
+
+
+def test_a_gang_evicts_for_devices() -> None:
+    """As many as it needs, and not more."""
+    made = world(nodes=[a_node("a").cpu(8), a_node("b").cpu(8)])
+    for name in ("l0", "l1", "l2"):
+        one_pod(made, name)
+    made.run().add(a_gang("job", 3))
+    for pod in claiming(a_pod("w").gang("job", 3).priority(5)).times(3):
+        made.claim(claim_of(pod.manifest()["metadata"]["name"]))
+        made.add(claiming(pod))
+    made.run()
+    assert len(made.evicted) == 2
+    for name in made.evicted:
+        made.delete_claim(f"{name}-gpu")
+    made.wait(60)
+    assert {name for name in made.placed if name.startswith("w")} == {"w-0", "w-1", "w-2"}
+
+
+def test_the_best_connected_devices_are_taken() -> None:
+    """On a machine whose NUMA nodes are told, two GPUs come from one of them; kube-scheduler's profile takes the first two."""
+    devices = [
+        {"name": f"g{i}", "attributes": {"index": {"int": i}, "numa": {"int": [0, 1, 1, 0][i]}}} for i in range(4)
+    ]
+    for profile, expected in (("ai-scheduler", ["a/g0", "a/g3"]), ("kube-default", ["a/g0", "a/g1"])):
+        configuration = with_profile(profile)
+        made = DeviceWorld(a_node("a").cpu(8), slices=[node_slice("a", *devices)], configuration=configuration)
+        one_pod(made, "p", request(count=2)).run()
+        assert sorted(made.devices("p-gpu")) == expected
