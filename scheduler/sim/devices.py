@@ -27,8 +27,7 @@ from scheduler.model.pod_devices import ApiPodClaimStatus
 if TYPE_CHECKING:
     from scheduler.framework.effects import AllocateClaim, ClaimRef, ReleaseClaim
 
-    from .cluster import Cluster
-    from .workloads import SimPod
+    from .cluster import Cluster, SimPod
 
 Key = tuple[str, str]
 
