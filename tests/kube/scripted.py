@@ -25,7 +25,7 @@ _PATH = re.compile(r"^(/api/v1|/apis/[^/]+/[^/]+)(?:/namespaces/([^/]+))?/([^/]+
 
 Object = dict[str, Any]
 NAMESPACED = {
-    "pods", "leases", "events", "podgroups", "poddisruptionbudgets", "persistentvolumeclaims", "services",
+    "pods", "leases", "events", "podgroups", "poddisruptionbudgets", "resourceclaims", "persistentvolumeclaims", "services",
     "replicationcontrollers", "replicasets", "statefulsets", "csistoragecapacities",
     "compositepodgroups", "jobs", "jobsets", "leaderworkersets", "rayclusters", "pytorchjobs", "tfjobs", "xgboostjobs",
     "jaxjobs", "paddlejobs", "mpijobs", "batches",
