@@ -320,6 +320,8 @@ class Intake:
 
     def _object_removed(self, happened: i.ObjectRemoved) -> None:
         former = self._core.cluster.objects.drop(happened.kind, happened.key)
+        if happened.kind is DeviceClaim:
+            self._core.cluster.objects.drop(ClaimReleased, happened.key)
         if former is not None:
             self._objects_differ(happened.kind, happened.key, former)
 

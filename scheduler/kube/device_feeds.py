@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from scheduler.engine.inputs import ObjectChanged, ObjectRemoved
 from scheduler.model.device_api import ApiDeviceClaim, ApiDeviceClass, ApiDeviceTaintRule, ApiResourceSlice
-from scheduler.model.device_claims import ClaimReleased, DeviceClaim, device_claim_from_api
+from scheduler.model.device_claims import DeviceClaim, device_claim_from_api
 from scheduler.model.devices import (
     DeviceClass,
     DeviceSlice,
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from .discovery import Discovery
     from .group_feeds import MakeServed
     from .inbox import Put
-    from .wire import ObjectKey
 
 GROUP, VERSION = "resource.k8s.io", "v1"
 
@@ -40,15 +39,11 @@ def device_feeds(make: MakeServed, put: Put, discovery: Discovery) -> list[Refle
     def served(name: str) -> Any:
         return discovery.want(Api(GROUP, (VERSION,), name))
 
-    def claim_removed(key: ObjectKey, _: object) -> None:
-        put(ObjectRemoved(DeviceClaim, key.name_key))
-        put(ObjectRemoved(ClaimReleased, key.name_key))
-
     return [
         make(
             resource("resourceclaims", ApiDeviceClaim),
             lambda api: put(ObjectChanged(device_claim_from_api(api))),
-            claim_removed,
+            lambda key, _: put(ObjectRemoved(DeviceClaim, key.name_key)),
             served("resourceclaims"),
         ),
         make(
