@@ -147,20 +147,20 @@ class Access:
     def verdict(self, state: CycleState, pod: Pod, row: int) -> Status | None:
         """Return what Filter says of a row as the snapshot is now: with nominated pods counted, then without."""
         runtime, snapshot = self._runtimes[pod.scheduler_name], self.snapshot
-        nodes = snapshot.nodes.select(np.array([row], dtype=np.int64))
+        nodes = snapshot.nodes
         nominated = self._nominated_rows({pod.uid}, pod.priority, (snapshot.all_rows[row].node.name,)).get(row)
         if nominated:
             mark = snapshot.mark()
             undo = [snapshot.place(other, row) for other in nominated]
             try:
-                status = runtime.filter(state, pod, nodes).status_at(0)
+                status = runtime.status_at(state, pod, nodes, row)
             finally:
                 for step in reversed(undo):
                     step()
                 snapshot.is_as_at(mark)
             if status is not None:
                 return status
-        return runtime.filter(state, pod, nodes).status_at(0)
+        return runtime.status_at(state, pod, nodes, row)
 
     def rules(self, workload: Workload) -> Reclaim | None:
         """Return whom a workload may have evicted where there are queues; None without."""

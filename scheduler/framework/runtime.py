@@ -95,6 +95,7 @@ class Runtime:
             for plugin, wide in self._filters
             if not plugin.READS_NODES_ONLY and plugin.NAME not in self._far
         ]
+        self._narrow_filters = {plugin.NAME: plugin.filter for plugin, _ in self._filters if hasattr(plugin, "filter")}
         self._far_filters = frozenset([plugin.NAME for plugin, _ in self._filters if plugin.NAME in self._far])
         self._settling = [(name, getattr(plugin, "is_settled", None)) for name, plugin in self._far.items()]
         self._plugins = {point: tuple(e.plugin for e in enabled) for point, enabled in points.items()}
@@ -228,6 +229,21 @@ class Runtime:
                 verdicts = verdicts_of(plugin, method, state, pod, nodes)
             result.by_plugin.append((plugin, verdicts))
         return result
+
+    def status_at(self, state: CycleState, pod: Pod, nodes: Nodes, row: int) -> Status | None:
+        """Return what the first Filter says that refuses a row; None if none does. `nodes` are all rows."""
+        node, one = nodes[row], nodes.one(row)
+        for plugin, wide in self._filters:
+            if plugin.NAME in state.skipped_filters:
+                continue
+            if (narrow := self._narrow_filters.get(plugin.NAME)) is None:
+                said = verdicts_of(plugin, wide, state, pod, one).status_at(0)
+            else:
+                said = guard(plugin.NAME, "Filter", narrow, state, pod, node)
+            if said is not None and (not isinstance(said, Status) or said.code is not Code.SUCCESS):
+                check_verdict(plugin, said)
+                return said.stamped(plugin.NAME)
+        return None
 
     def has_far_filter(self, state: CycleState) -> bool:
         """Tell whether a Filter that looks further than at one node has something to say of a pod."""
