@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from scheduler.model.dialects import DIALECTS, membership_of
+from scheduler.model.gang import PREFIX
 from scheduler.model.hypernode import HYPERNODE_GROUP
+from scheduler.model.node_topology import NODE_TOPOLOGY_RESOURCE
 from scheduler.model.topology_api import TOPOLOGY_KINDS
 from scheduler.topology import NODE_TOPOLOGY_ANNOTATION, PRODUCT_LABEL, TopologyError, machine_of
 
@@ -51,6 +53,7 @@ def _fabrics(names: Collection[str]) -> list[str]:
     kubectl refuses the whole command for one kind that the cluster does not have.
     """
     found = [f"topologies.{kind.group}" for kind in TOPOLOGY_KINDS if kind.dialect in names]
+    found += [f"{NODE_TOPOLOGY_RESOURCE}.{PREFIX}"] if "ai-scheduler" in names else []
     return [*found, f"hypernodes.{HYPERNODE_GROUP}"] if "volcano" in names else found
 
 
