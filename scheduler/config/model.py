@@ -285,6 +285,8 @@ class SchedulerConfiguration(ConfigurationModel):
     """The longest rest; not below `podInitialBackoffSeconds`."""
     unschedulable_flush_seconds: int = Field(default=300, ge=1, le=_LONGEST_SECONDS)
     """A refused workload is tried again after this long, even if nothing happened that could cure it."""
+    queue_usage_half_life_seconds: int = Field(default=0, ge=0, le=365 * 86_400)
+    """With queues: what a queue used lately counts beside what it uses now, fading by half in this time. 0 forgets at once."""
     permit_max_seconds: int = Field(default=900, ge=1, le=_LONGEST_SECONDS)
     """No Permit plugin makes a workload wait longer than this."""
     tie_break: TieBreak = "hash"

@@ -67,7 +67,7 @@ class Core:
         self.flights = Flights(self.cluster, configuration.permit_max_seconds, self.plugin_failed)
         self.ties = Ties(configuration.tie_break, seed)
         self.runtimes: dict[str, Runtime] = {}
-        self.queues = Queues(self.cluster, self.runtimes.keys(), clock)
+        self.queues = Queues(self.cluster, self.runtimes.keys(), clock, configuration.queue_usage_half_life_seconds)
         gates = configuration.feature_gates
         self.access = Access(self.cluster, self.flights, clock, self.runtimes, self.ties, gates, self.queues, self.emit)
         self.queue_statuses = QueueStatuses(self.cluster, self.queues, self.queue, self.emit)

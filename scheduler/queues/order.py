@@ -7,7 +7,8 @@ Among siblings, in this order:
 1. who stays within its guarantee with the workload that it would start next;
 2. beyond that, who has the higher priority, and of equals those with a weight before those of weight 0;
 3. who has the smaller share: within the guarantee, the largest part of what it is guaranteed in any resource; beyond, the largest
-   part of any resource of the cluster that it uses beyond its guarantee, divided by its weight;
+   part of any resource of the cluster that it uses beyond its guarantee, with what it used lately where that is remembered, divided
+   by its weight;
 4. who would have the smaller share with the workload;
 5. the name.
 
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from .history import History
     from .ledger import Ledger, Use
     from .tree import Node
 
@@ -47,9 +49,11 @@ class Head(NamedTuple):
 class Order:
     """Answers for one tree; a queue's place is computed anew when what it uses, or its next workload, is another one."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        """Take the books."""
+    def __init__(self, ledger: Ledger, history: History) -> None:
+        """Take the books, and what is remembered of past usage."""
         self._ledger = ledger
+        self._history = history
+        self._remembered = 0
         #: Version of what it uses, what its next workload asks for, and its place then.
         self._known: dict[Node, tuple[int, Mapping[str, int], tuple[object, ...]]] = {}
         #: What the cluster had when the places were computed.
@@ -57,8 +61,8 @@ class Order:
 
     def next_of(self, heads: Iterable[Head], cluster: Mapping[str, int]) -> Head:
         """Return whose turn it is; `cluster` is what nodes offer by resource."""
-        if self._cluster != cluster:
-            self._cluster, self._known = dict(cluster), {}
+        if self._cluster != cluster or self._remembered != self._history.version:
+            self._cluster, self._known, self._remembered = dict(cluster), {}, self._history.version
         best: dict[Node, Head] = {}
         for head in heads:
             rival = best.get(head.node)
@@ -84,11 +88,13 @@ class Order:
     def _rank(self, node: Node, asks: Mapping[str, int]) -> tuple[object, ...]:
         use, known = self._ledger.use(node), self._known.get(node)
         if known is None or known[0] != use.version or known[1] != asks:
-            known = self._known[node] = (use.version, asks, rank(node, asks, use, self._cluster))
+            known = self._known[node] = (use.version, asks, rank(node, asks, use, self._cluster, self._history))
         return known[2]
 
 
-def rank(node: Node, asks: Mapping[str, int], use: Use, cluster: Mapping[str, int]) -> tuple[object, ...]:
+def rank(
+    node: Node, asks: Mapping[str, int], use: Use, cluster: Mapping[str, int], history: History
+) -> tuple[object, ...]:
     """Return a queue's place among its siblings, the lowest first, if it starts a workload that asks for so much."""
     asked = {r for r, n in asks.items() if n and cluster.get(r)}
     promised = [(r, quota.guaranteed) for r, quota in node.queue.quotas.items() if quota.guaranteed != 0 and r in asked]
@@ -104,7 +110,7 @@ def rank(node: Node, asks: Mapping[str, int], use: Use, cluster: Mapping[str, in
     has_weight = all(weights[r] > 0 for r in asked)
     parts = []
     for r, count in cluster.items():
-        now = use.fair(r)
+        now = use.fair(r) + history.past(node, r)
         if count and (now or asks.get(r)):
             scale = count * (weights[r] if weights[r] > 0 else 1)
             promise = node.quota(r).guaranteed

@@ -13,6 +13,7 @@ from scheduler.model.queue import Queue
 
 from .admission import Admission, admit, asks_of
 from .fairness import Fairness
+from .history import History
 from .ledger import Ledger
 from .membership import Membership
 from .order import Group, Head, Order
@@ -37,12 +38,14 @@ NO_GROUP = Group("")
 class _Books:
     """A tree with what belongs to it."""
 
-    def __init__(self, tree: Tree, cluster: ClusterState, names: Collection[str], offered: dict[str, int]) -> None:
+    def __init__(
+        self, tree: Tree, cluster: ClusterState, names: Collection[str], offered: dict[str, int], history: History
+    ) -> None:
         self.tree = tree
         self.membership = Membership(tree, cluster.objects)
         self.ledger = Ledger(cluster, self.membership, names)
         self.fairness = Fairness(tree, self.ledger, offered)
-        self.order = Order(self.ledger)
+        self.order = Order(self.ledger, history)
         #: The queue of each group that something has waited in.
         self.nodes: dict[Group, Node] = {}
 
@@ -50,8 +53,11 @@ class _Books:
 class Queues:
     """The queues of one engine."""
 
-    def __init__(self, cluster: ClusterState, names: Collection[str], clock: Callable[[], float]) -> None:
-        """Take the state, which has the objects, and the names of our schedulers."""
+    def __init__(
+        self, cluster: ClusterState, names: Collection[str], clock: Callable[[], float], half_life_seconds: float = 0
+    ) -> None:
+        """Take the state, which has the objects, the names of our schedulers, and how fast past usage fades (0: at once)."""
+        self._history = History(half_life_seconds)
         self._cluster = cluster
         self._names = names
         self._clock = clock
@@ -100,7 +106,7 @@ class Queues:
         ):
             return False
         self._good = tree.good
-        self._books = _Books(tree, self._cluster, self._names, self._offered)
+        self._books = _Books(tree, self._cluster, self._names, self._offered, self._history)
         return True
 
     def gate(self, workload: Workload) -> Status | None:
@@ -141,7 +147,7 @@ class Queues:
         """Return whose turn it is among groups, each with what its next workload asks for at once. O(groups)."""
         books = self._books
         assert books is not None
-        books.ledger.refresh()
+        self._refresh(books)
         found = [Head(group, books.nodes[group], group.namespace, asks) for group, asks in heads]
         return books.order.next_of(found, self.offered()).group
 
@@ -149,7 +155,7 @@ class Queues:
         """Return which pods may be placed now, or why none may."""
         if self._books is None or not pods:
             return Admission(pods)
-        self._books.ledger.refresh()
+        self._refresh(self._books)
         return admit(workload, pods, self._node_of(workload, self._books), self._books.ledger)
 
     def has_quota(self, workload: Workload) -> bool:
@@ -163,7 +169,7 @@ class Queues:
         books = self._books
         if books is None:
             return None
-        books.ledger.refresh()
+        self._refresh(books)
         self.offered()
         node, pods = self._node_of(workload, books), workload.ordered()
         admission = admit(workload, pods, node, books.ledger)
@@ -175,7 +181,7 @@ class Queues:
         """Return what is different whenever a number or the tree is; O(changed pods)."""
         if self._books is None:
             return None
-        self._books.ledger.refresh()
+        self._refresh(self._books)
         return id(self._books), self._books.ledger.version, self._cluster.offered_generation
 
     def use(self, node: Node) -> Use:
@@ -218,7 +224,7 @@ class Queues:
         books = self._books
         if books is None:
             return []
-        books.ledger.refresh()
+        self._refresh(books)
         fresh = Ledger(self._cluster, books.membership, self._names)
         fresh.refresh()
         return [
@@ -227,6 +233,11 @@ class Queues:
             for name in ("held", "used", "kept", "firm", "by_namespace")
             if (mine := getattr(books.ledger.use(node), name)) != (theirs := getattr(fresh.use(node), name))
         ]
+
+    def _refresh(self, books: _Books) -> None:
+        """Let the time pass that has passed, then read what changed."""
+        self._history.advance(self._clock(), books.tree.nodes.values(), books.ledger.use)
+        books.ledger.refresh()
 
     def _node_of(self, workload: Workload, books: _Books) -> Node:
         return books.ledger.home_of(next(iter(workload.pods.values()))).node

@@ -11,7 +11,7 @@ from benchmarks.scenarios.reading import read_scenarios
 
 DATA = Path(__file__).parent.parent / "data/scenarios"
 #: Files whose scenarios hold.
-HELD = ("allocate", "preempt", "topology")
+HELD = ("allocate", "consolidation", "preempt", "reclaim", "topology")
 SCENARIOS = [scenario for name in HELD for scenario in read_scenarios(DATA / f"{name}.jsonl")]
 
 

@@ -8,11 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scheduler.engine.inputs import GangChanged, GangRemoved, Input, PendingPodLeft, PodChanged, PodRemoved
+from scheduler.engine.inputs import (
+    GangChanged,
+    GangRemoved,
+    Input,
+    ObjectChanged,
+    ObjectRemoved,
+    PendingPodLeft,
+    PodChanged,
+    PodRemoved,
+)
 from scheduler.kube.discovery import Api, Discovery
 from scheduler.kube.feeds import feeds
 from scheduler.kube.views import PodViews
 from scheduler.model.dialects import DIALECTS
+from scheduler.model.queue import Queue
 from tests.builders import a_pod
 from tests.kube.scripted import COSCHEDULING, PODS, Answer, ScriptedServer
 
@@ -25,6 +35,7 @@ if TYPE_CHECKING:
 
 NATIVE_OLD = "/apis/scheduling.k8s.io/v1alpha2/podgroups"
 NATIVE = "/apis/scheduling.k8s.io/v1beta1/podgroups"
+QUEUES = "/apis/scheduling.ai-scheduler.io/v1alpha1/queues"
 SETS = "/apis/leaderworkerset.x-k8s.io/v1/leaderworkersets"
 SOURCES = [
     (source.group, source.versions[0], source.resource) for dialect in DIALECTS[1:] for source in dialect.sources
@@ -138,6 +149,27 @@ async def test_an_absent_api_is_not_asked_for_and_is_picked_up_when_discovery_sh
         server.put(COSCHEDULING, an_object(minMember=2))
         read.turns.go()
         await server.until(lambda: read.keys() == {"coscheduling:x"})
+
+
+async def test_queues_are_picked_up_when_their_definition_appears_and_go_with_it(
+    server: ScriptedServer, client: Client, timing: Timing
+) -> None:
+    """A missing definition is no error; a queue that the engine was told of is taken back when its object goes."""
+
+    def queues(read: Reading) -> list[Input]:
+        found = [item for item in read.inputs if isinstance(item, ObjectChanged) and isinstance(item.thing, Queue)]
+        return found + [item for item in read.inputs if isinstance(item, ObjectRemoved) and item.kind is Queue]
+
+    async with reading(client, timing) as read:
+        assert queues(read) == []
+        server.kinds[QUEUES] = "Queue"
+        server.put(QUEUES, {"metadata": {"name": "team", "uid": "u"}, "spec": {"priority": 3}})
+        read.turns.go()
+        await server.until(lambda: bool(queues(read)))
+        assert queues(read) == [ObjectChanged(Queue(name="team", uid="u", priority=3))]
+        server.remove(QUEUES, "team")
+        await server.until(lambda: len(queues(read)) > 1)
+        assert queues(read)[1] == ObjectRemoved(Queue, ("ai-scheduler", "team"))
 
 
 async def test_an_api_that_goes_takes_its_gangs_along_and_may_come_back(
