@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
     from scheduler.config import Profile, SchedulerConfiguration
     from scheduler.explain.explanation import Explanation
-    from scheduler.explain.objects import GroupKind
+    from scheduler.explain.objects import GroupKind, Kind
     from scheduler.model import Pod
     from scheduler.model.api import ApiPod
+    from scheduler.model.dialects import Dialect
+    from scheduler.sim.kinds import Kind as CheckedKind
     from scheduler.sim.manifests import Document, Problem
 
 STDIN = "-"
@@ -106,28 +108,34 @@ def _explained(
     """Return the explanation, whose it is, and what is to be known of it, or tell all that is wrong with the input."""
     from scheduler.explain.snapshot import explain_in  # noqa: PLC0415 - numpy is slow to import
     from scheduler.framework.registry import RegistryError  # noqa: PLC0415 - likewise
+    from scheduler.model.dialects import dialects_of  # noqa: PLC0415 - likewise
 
-    objects, notes = _objects(paths)
+    dialects = dialects_of(configuration.group_kinds)
+    objects, notes = _objects(paths, dialects)
     namespace, _, short = name.rpartition("/")
     pod, others = _taken_out(objects, namespace or "default", short)
     configuration, profile = _profile(configuration, profile_name, pod)
-    notes = [*_notes_of(pod, profile, profile_name), *_gaps(pod, others), *notes]
+    notes = [*_notes_of(pod, profile, profile_name, dialects), *_gaps(pod, others), *notes]
     try:
         return explain_in(configuration, profile, others, pod), profile, notes
     except (RegistryError, ValueError) as error:
         give_up(str(error))
 
 
-def _objects(paths: Sequence[str]) -> tuple[list[tuple[GroupKind, Any]], list[str]]:
+def _objects(paths: Sequence[str], dialects: Sequence[Dialect]) -> tuple[list[tuple[GroupKind, Any]], list[str]]:
     """Return all objects that matter, with the priorities that the API server would fill in, and what was left out."""
-    from scheduler.sim.manifests import read_paths  # noqa: PLC0415 - yaml is slow to import
+    from scheduler.explain.objects import kinds_of  # noqa: PLC0415 - numpy is slow to import
+    from scheduler.sim.kinds import kinds_of as checked_kinds_of  # noqa: PLC0415 - likewise
+    from scheduler.sim.manifests import read_paths  # noqa: PLC0415 - likewise
 
+    kinds, checks = kinds_of(dialects), checked_kinds_of(dialects)
     documents, problems = read_paths(paths)
     loaded: list[tuple[Document, GroupKind, Any]] = []
     unread: dict[str, int] = {}
     for document in documents:
         group_kind = (document.api_version.rpartition("/")[0], document.kind)
-        api, wrong = _checked(document, group_kind)
+        kind = kinds.get(group_kind)
+        api, wrong = (None, []) if kind is None else _checked(document, kind, checks.get(group_kind))
         problems += wrong
         if api is not None:
             loaded.append((document, group_kind, api))
@@ -143,18 +151,13 @@ def _objects(paths: Sequence[str]) -> tuple[list[tuple[GroupKind, Any]], list[st
     return objects, [f"not read: {left_out}"] if left_out else []
 
 
-def _checked(document: Document, group_kind: GroupKind) -> tuple[Any | None, list[Problem]]:
-    """Return an object as it is read, or what is wrong with it; neither for a kind that does not matter."""
+def _checked(document: Document, kind: Kind, checks: CheckedKind | None) -> tuple[Any | None, list[Problem]]:
+    """Return an object as it is read, or what is wrong with it, as the simulation finds it where that reads the same."""
     import msgspec  # noqa: PLC0415 - only here
 
-    from scheduler.explain.objects import KINDS  # noqa: PLC0415 - numpy is slow to import
-    from scheduler.sim.kinds import kind_of, load_document  # noqa: PLC0415 - likewise
+    from scheduler.sim.kinds import load_document  # noqa: PLC0415 - numpy is slow to import
     from scheduler.sim.schema import type_problems, without_nulls  # noqa: PLC0415 - likewise
 
-    kind = KINDS.get(group_kind)
-    if kind is None:
-        return None, []
-    checks = kind_of(document)
     if checks is not None and checks.wire_type is kind.wire_type:
         wrong = load_document(document, checks)[1]
     else:
@@ -226,7 +229,7 @@ def _profile(
     return configuration, profiles[name]
 
 
-def _notes_of(pod: ApiPod, profile: Profile, asked: str | None) -> Iterator[str]:
+def _notes_of(pod: ApiPod, profile: Profile, asked: str | None, dialects: Sequence[Dialect]) -> Iterator[str]:
     """Yield what a reader would not expect of the pod."""
     from scheduler.model import gang_key_of, pod_from_api  # noqa: PLC0415 - only here
 
@@ -236,7 +239,7 @@ def _notes_of(pod: ApiPod, profile: Profile, asked: str | None) -> Iterator[str]
         yield f"the pod names the scheduler {pod.spec.scheduler_name}, which is no profile; {profile.scheduler_name} is asked"
     if pod.spec.scheduling_gates:
         yield f"the pod is not tried while it has gates: {', '.join(gate.name for gate in pod.spec.scheduling_gates)}"
-    key = gang_key_of(pod_from_api(pod))
+    key = gang_key_of(pod_from_api(pod, dialects))
     if key is not None:
         yield f"the pod belongs to the gang {key}, which is placed as a whole; here it is looked at alone"
 

@@ -18,23 +18,25 @@ from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.runtime import PluginError, call, nowhere_text
 from scheduler.framework.status import Code, PreFilterResult, Reason, Status
 from scheduler.model import pod_from_api
+from scheduler.model.dialects import DIALECTS
 
 from .explanation import Explanation, Scores
 from .preempting import explain_preemption
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from scheduler.engine.core import Core
     from scheduler.framework.plugin import Plugin
     from scheduler.framework.verdicts import Verdicts
     from scheduler.model import Pod
     from scheduler.model.api import ApiPod
+    from scheduler.model.dialects import Dialect
 
 
-def waiting(api: ApiPod) -> Pod:
+def waiting(api: ApiPod, dialects: Sequence[Dialect] = DIALECTS) -> Pod:
     """Return a pod as one that waits: it asks what it asks for, and a node that it names binds NodeName alone."""
-    pod = pod_from_api(structs.replace(api, spec=structs.replace(api.spec, node_name="")))
+    pod = pod_from_api(structs.replace(api, spec=structs.replace(api.spec, node_name="")), dialects)
     return structs.replace(pod, node_name=api.spec.node_name)
 
 

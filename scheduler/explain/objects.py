@@ -55,9 +55,9 @@ from scheduler.model.storage_api import (
 from scheduler.model.topology_api import TOPOLOGY_KINDS, ApiTopology, topology_from_api
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from scheduler.model.dialects import GroupSource
+    from scheduler.model.dialects import Dialect, GroupSource
     from scheduler.state.cluster import ClusterState
     from scheduler.state.objects import Keyed
 
@@ -88,11 +88,15 @@ def _node(cluster: ClusterState, api: ApiNode) -> None:
     cluster.set_node(node_from_api(api))
 
 
-def _pod(cluster: ClusterState, api: ApiPod) -> None:
-    """Count pods on nodes and nominated ones; others that wait, and those that have ended, are nobody's concern."""
-    pod = pod_from_api(api)
-    if not pod.is_terminal and (pod.node_name or pod.nominated_node_name):
-        cluster.set_pod(pod)
+def _pods(dialects: Sequence[Dialect]) -> Kind:
+    """Return what counts pods on nodes and nominated ones; others that wait, and those that have ended, are nobody's concern."""
+
+    def put(cluster: ClusterState, api: ApiPod) -> None:
+        pod = pod_from_api(api, dialects)
+        if not pod.is_terminal and (pod.node_name or pod.nominated_node_name):
+            cluster.set_pod(pod)
+
+    return Kind(ApiPod, put)
 
 
 def _priority_class(cluster: ClusterState, api: ApiPriorityClass) -> None:
@@ -124,12 +128,10 @@ def _put(cluster: ClusterState, thing: Keyed) -> None:
     cluster.objects.put(thing)
 
 
-KINDS: dict[GroupKind, Kind] = {
+_ALWAYS: dict[GroupKind, Kind] = {
     ("", "Node"): Kind(ApiNode, _node),
-    ("", "Pod"): Kind(ApiPod, _pod),
     ("scheduling.k8s.io", "PriorityClass"): Kind(ApiPriorityClass, _priority_class),
     ("policy", "PodDisruptionBudget"): Kind(ApiBudget, _budget),
-    **{(source.group, source.kind): _gangs(source) for dialect in DIALECTS for source in dialect.sources},
     ("", "Namespace"): Kind(ApiNamespace, _view(namespace_from_api)),
     ("", "Service"): Kind(ApiService, _view(lambda api: owner_of_labels(api, "Service"))),
     ("", "ReplicationController"): Kind(ApiService, _view(lambda api: owner_of_labels(api, "ReplicationController"))),
@@ -153,3 +155,13 @@ KINDS: dict[GroupKind, Kind] = {
     (HYPERNODE_GROUP, "HyperNode"): Kind(ApiHyperNode, _view(hypernode_from_api)),
     (NUMA_GROUP, "NodeResourceTopology"): Kind(ApiNodeResourceTopology, _view(node_resource_topology_from_api)),
 }
+
+
+def kinds_of(dialects: Sequence[Dialect]) -> dict[GroupKind, Kind]:
+    """Return all kinds that are read where pods name their gangs in these dialects."""
+    gangs = {(source.group, source.kind): _gangs(source) for dialect in dialects for source in dialect.sources}
+    return {**gangs, ("", "Pod"): _pods(dialects), **_ALWAYS}
+
+
+#: Those without a configuration.
+KINDS = kinds_of(DIALECTS)

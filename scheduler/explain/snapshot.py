@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from scheduler.engine.core import Core
+from scheduler.model.dialects import dialects_of
 
 from .explaining import explain, waiting
-from .objects import KINDS
+from .objects import kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,13 +31,15 @@ def explain_in(
 ) -> Explanation:
     """Return what a profile says of a pod that waits among other objects; the latest time among them is now.
 
-    RegistryError if a plugin of the profile cannot be had.
+    The objects are of kinds that are read with the configuration's `groupKinds`.  RegistryError if a plugin of the profile cannot be had.
     """
     times = [0.0]
+    dialects = dialects_of(configuration.group_kinds)
+    kinds = kinds_of(dialects)
     one = configuration.model_copy(update={"profiles": [profile]})
     core = Core(one, lambda: max(times) + 1.0, 0)
     for group_kind, api in objects:
-        KINDS[group_kind].put(core.cluster, api)
-    view = structs.replace(waiting(pod), node_name="", scheduler_name=profile.scheduler_name)
+        kinds[group_kind].put(core.cluster, api)
+    view = structs.replace(waiting(pod, dialects), node_name="", scheduler_name=profile.scheduler_name)
     times += [moment for p in (*core.cluster.pods.values(), view) for moment in (p.created, p.started or 0.0)]
     return explain(core, view)

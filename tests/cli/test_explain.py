@@ -253,6 +253,23 @@ def test_gaps_of_the_input_are_told(tmp_path: Path) -> None:
         assert said in notes
 
 
+def test_gangs_are_read_by_the_configured_kinds_of_groups(tmp_path: Path) -> None:
+    """A kind of the user's own makes gangs; without the configuration its pods are single, and its objects are not read."""
+    batch = {"apiVersion": "example.com/v1", "kind": "Batch", "metadata": {"name": "b"}, "spec": {"size": 2}}
+    snapshot = written(tmp_path / "a.yaml", *nodes(1), batch, labelled(a_pod("waits", 1), batch="b"))
+    kind = {
+        "apiGroup": "example.com", "kind": "Batch", "versions": ["v1"], "resource": "batches", "nameLabel": "batch",
+        "roles": [{"path": "spec", "counts": [{"fields": ["size"]}]}],
+    }  # fmt: skip
+    config = written(tmp_path / "config.yaml", {"groupKinds": [kind]})
+    arguments = ("--snapshot", snapshot, "--pod", "waits", "-o", "json")
+    told = json.loads(call(*arguments, "--config", config).stdout)["notes"]
+    assert len(told) == 1
+    assert "belongs to the gang" in told[0]
+    assert "default/b" in told[0]
+    assert json.loads(call(*arguments).stdout)["notes"] == ["not read: 1 Batch"]
+
+
 def test_plugin_that_fails_is_told_with_its_mistake(tmp_path: Path) -> None:
     """So that its author can mend it."""
     plugins = {"multiPoint": {"enabled": [{"name": "tests.engine.plugins:Raises"}]}}
