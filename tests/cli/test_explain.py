@@ -92,7 +92,7 @@ def test_a_pod_that_fits_has_scores(tmp_path: Path) -> None:
     result = call("--snapshot", "-", "--pod", "waits", "-o", "json", stdin=text)
     found = json.loads(result.stdout)
     assert found["feasible"] == ["node-0", "node-1"]
-    assert found["weights"]["NodeResourcesFit"] == 3
+    assert found["weights"]["NodeResourcesFit"] == 1
     totals = {
         node: sum(found["weights"][plugin] * of[node]["normalized"] for plugin, of in found["scores"].items())
         for node in found["feasible"]
