@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
 import msgspec
 from hypothesis import given, settings
@@ -10,9 +11,14 @@ from hypothesis import strategies as st
 
 from scheduler.engine import inputs as i
 from scheduler.framework.effects import EvictPod
+from scheduler.model.pod import shape_of
+from scheduler.state.cluster import RESTARTABLE
 from tests.builders import gangs_of
 
 from .making import a_queue, a_world, queued
+
+if TYPE_CHECKING:
+    from scheduler.model import Pod
 
 
 class Cluster:
@@ -21,25 +27,27 @@ class Cluster:
     def __init__(self, gpus: int, *queues, nodes: int = 1) -> None:
         self.world = a_world(gpus, *queues, nodes=nodes)
         self.rounds = 0
+        #: Every pod that its controller wants, by uid.
+        self.wanted: dict[str, Pod] = {}
 
     def submit(self, *pods) -> Cluster:
         self.world.add(*gangs_of([pod for pod in pods if pod.gang_minimum]), *pods)
+        self.wanted |= self.world.pods
         self.world.run()
         return self
 
     def turn(self) -> None:
         """Let evicted pods come back and bound ones run, then let ten seconds pass."""
         self.rounds += 1
-        known = dict(self.world.pods)
+        self.wanted |= self.world.pods
         self.world.wait(10)
-        for uid, pod in known.items():
+        for uid, pod in list(self.wanted.items()):
             if uid not in self.world.pods:
+                del self.wanted[uid]
                 fresh = msgspec.structs.replace(
                     pod, uid=f"{pod.uid}.{self.rounds}", node_name="", phase="Pending", started=None,
                     is_terminating=False, conditions=(), nominated_node_name="",
                 )  # fmt: skip
-                from scheduler.model.pod import shape_of  # noqa: PLC0415 - here alone
-
                 self.world.add(msgspec.structs.replace(fresh, shape=shape_of(fresh)))
         for pod in list(self.world.pods.values()):
             if pod.node_name and pod.phase == "Pending":
@@ -183,6 +191,7 @@ def clusters(draw):
     names = [queue.name for queue in queues[1:]]
     work = [
         (
+            draw(st.booleans()),
             draw(st.sampled_from(names)),
             draw(st.integers(1, 4)),
             draw(st.integers(1, 3)),
@@ -202,8 +211,10 @@ def test_it_comes_to_rest_and_fifty_further_rounds_change_nothing(case, gpus, is
     """
     queues, work = case
     cluster = Cluster(gpus, *queues, nodes=3)
-    for number, (queue, size, each, priority) in enumerate(work):
+    for number, (can_move, queue, size, each, priority) in enumerate(work):
         pod = queued(f"w{number}", queue, each, created=number).priority(priority)
+        if can_move:
+            pod.annotation(RESTARTABLE, "true")
         cluster.submit(*(pod.gang(f"w{number}", size).times(size) if size > 1 else [pod]))
         if is_late:
             cluster.turn()
@@ -217,6 +228,32 @@ def test_it_comes_to_rest_and_fifty_further_rounds_change_nothing(case, gpus, is
     assert cluster.world.engine._core.queues.differences() == []
     pairs = Counter((e.message, e.pod.name) for e in cluster.world.of(EvictPod))
     assert max(pairs.values(), default=0) <= 1, pairs
+
+
+def test_small_restartable_workloads_are_moved_so_that_a_large_one_fits_and_run_again():
+    """Two nodes of four GPUs with one GPU used on each: whoever wants four gets a node, and both others have the other one."""
+    cluster = Cluster(4, a_queue("a", 8), nodes=2)
+    world = cluster.world
+    world.add(*(queued(f"s{n}", "a").annotation(RESTARTABLE, "true").on(f"n{n}") for n in range(2)))
+    cluster.submit(queued("large", "a", 4, created=9))
+    for _ in range(3):
+        cluster.turn()
+    assert set(world.placed) == {"s0", "s1", "large"}
+    assert len(world.of(EvictPod)) == 1
+    (moved,) = world.of(EvictPod)
+    assert moved.moves_to == world.node_of(moved.pod.name) != world.node_of("large")
+
+
+def test_nobody_is_moved_without_a_place_to_go_or_without_having_said_so():
+    """There is no room for the second one; and without the annotation nobody may be moved."""
+    for annotation, other in (("true", 4), ("false", 1)):
+        cluster = Cluster(4, a_queue("a", 8), nodes=2)
+        cluster.world.add(queued("s0", "a", 1).annotation(RESTARTABLE, annotation).on("n0"))
+        cluster.world.add(queued("s1", "a", other).annotation(RESTARTABLE, annotation).on("n1"))
+        cluster.submit(queued("large", "a", 4, created=9))
+        for _ in range(3):
+            cluster.turn()
+        assert cluster.world.evicted == []
 
 
 def test_a_restart_in_the_middle_of_a_reclaim_evicts_nobody_twice():
