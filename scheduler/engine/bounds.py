@@ -16,20 +16,28 @@ if TYPE_CHECKING:
     from scheduler.state.snapshot import Bools, Ints, Nodes
 
 
-def places(asks: Mapping[str, int] | None, nodes: Nodes, where: Bools, *, is_empty: bool = False) -> Ints:
+def places(
+    asks: Mapping[str, int] | None, nodes: Nodes, where: Bools, *, is_empty: bool = False, below: int | None = None
+) -> Ints:
     """Return how many pods each node could take at most, shape (len(nodes),).
 
     `asks` is what one pod counts (`Plugin.counted_requests`); None if nobody counts: then there is no limit.  `where`
-    says which nodes are open to the pod.  `is_empty`: as if the nodes were empty.  O(nodes × resources).
+    says which nodes are open to the pod.  `is_empty`: as if the nodes were empty; `below`: as if pods below a priority, and those that
+    are going anyway, were away.  O(nodes × resources).
     """
     if asks is None:
         return np.where(where, LIMITLESS, 0)
-    taken = 0 if is_empty else nodes.pod_counts()
-    count: Ints = np.where(where, nodes.allocatable("pods") - taken, 0)
+
+    def used(resource: str) -> Ints | int:
+        if is_empty:
+            return 0
+        taken = nodes.pod_counts() if resource == "pods" else nodes.requested(resource)
+        return taken if below is None else taken - nodes.requested_below(below, resource)
+
+    count: Ints = np.where(where, nodes.allocatable("pods") - used("pods"), 0)
     for resource, request in asks.items():
         if resource != "pods" and request > 0:
-            used = 0 if is_empty else nodes.requested(resource)
-            np.minimum(count, (nodes.allocatable(resource) - used) // request, out=count)
+            np.minimum(count, (nodes.allocatable(resource) - used(resource)) // request, out=count)
     return np.maximum(count, 0, out=count)
 
 

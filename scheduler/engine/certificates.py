@@ -13,11 +13,15 @@ import numpy as np
 
 from scheduler.topology.fabric import ROOT
 
+from .bounds import LIMITLESS
 from .regions import kinds_of, required_level, room_at, segment_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from scheduler.state.snapshot import Ints
+
+    from .candidates import Candidate
     from .parts import Part
     from .placement import Placer
 
@@ -33,6 +37,10 @@ class Shortfall(NamedTuple):
     needed: int
     #: The most that any domain could take if nothing stood in it.
     ever: int
+    #: The part, its level, and the domains that it may be in.
+    of: Part
+    depth: int
+    open_domains: Ints
 
     @property
     def text(self) -> str:
@@ -41,6 +49,20 @@ class Shortfall(NamedTuple):
         if self.ever < self.needed:
             return f"{who}no {self.level} could ever take more than {self.ever} of the {self.needed} pods"
         return f"{who}{self.level} {self.domain} fits {self.now} of {self.needed}; short {self.needed - self.now}"
+
+    def missing(self, placer: Placer, places: Mapping[Candidate, Ints]) -> tuple[Ints, Ints]:
+        """Return the domain of each row, shape (rows,), and how many places each domain misses at least, shape (domains,).
+
+        `places` are those of each shape by row, shape (rows,).  Domains that the part may not be in miss more than there can be.
+        """
+        fabric = self.of.fabric
+        assert fabric is not None
+        room = np.zeros(fabric.count(self.depth), dtype=np.int64)
+        for candidate, count in Counter(map(placer.candidate, self.of.all_pods())).items():
+            room += np.minimum(fabric.totals(self.depth, np.minimum(places[candidate], count)), count)
+        missing = np.full(len(room), LIMITLESS, dtype=np.int64)
+        missing[self.open_domains] = np.maximum(1, self.needed - room[self.open_domains])
+        return fabric.of_rows[self.depth], missing
 
 
 def shortfall_of(placer: Placer) -> Shortfall | None:
@@ -77,4 +99,14 @@ def _short(placer: Placer, part: Part) -> Shortfall | None:
     ever = room_at(fabric, level, kinds_of(wanted, nodes, None, is_empty=True), segment_of(part))
     best = int(domains[now[domains].argmax()])
     path = "/".join(fabric.path(level, best))
-    return Shortfall(part.name, fabric.levels[level].name, path, int(now[best]), needed, int(ever[domains].max()))
+    return Shortfall(
+        part.name,
+        fabric.levels[level].name,
+        path,
+        int(now[best]),
+        needed,
+        int(ever[domains].max()),
+        part,
+        level,
+        domains,
+    )

@@ -134,7 +134,7 @@ class Core:
         if entry.lack is not None and change.event == ClusterEvent.POD_REMOVED and change.node_name:
             if entry.lack.is_cured(self.cluster, change.node_name):
                 return True
-            blame = tuple(entry for entry in blame if runtime.looks_far(entry[0]))
+            blame = tuple(one for one in (*blame, *entry.lack.blame) if runtime.looks_far(one[0]))
             if not blame:
                 return False
         if not blame:

@@ -21,18 +21,17 @@ from scheduler.framework.status import ClusterEvent, Code, Kind, Reason, Status
 
 from .bounds import places
 from .certificates import shortfall_of
-from .lack import Lack
+from .lack import Before, Lack
 from .messages import fit_message, gang_message, halt_message
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from scheduler.framework.runtime import Runtime
     from scheduler.framework.workload import Workload
-    from scheduler.model import Pod
+    from scheduler.model import Pod, TopologyConstraint
     from scheduler.state.snapshot import Bools, Ints, Snapshot
 
     from .candidates import Candidate
+    from .certificates import Shortfall
     from .placement import Placer
 
 Steps = Generator[int, None, "Outcome"]
@@ -94,6 +93,8 @@ class Cycle:
         self._workload = workload
         self._placer = placer
         self._state = CycleState()
+        #: The part of a gang that no domain has the room for.
+        self._short: Shortfall | None = None
 
     def run(self) -> Steps:
         """Try to place the workload; PluginError becomes an Error status."""
@@ -138,7 +139,9 @@ class Cycle:
             outcome.room, message, reachable = yield from self._make_room(shown, early)
         outcome.lack = self._lack(reachable)
         if self._asks_for_domains():  # what cures that is more than room, and no plugin's business
-            outcome.lack, outcome.blame = None, ()
+            if outcome.lack is not None:
+                outcome.lack.blame = outcome.blame
+            outcome.blame = ()
         if message:
             head = _with_text(status.reasons[0], f"{status.reasons[0].text} {message}")
             outcome.status = Status(status.code, (head, *status.reasons[1:]), status.plugin)
@@ -204,7 +207,7 @@ class Cycle:
 
     def _domain_bound(self) -> Status | None:
         """Refuse at once a gang of which some part has to be in one domain and cannot be."""
-        short = shortfall_of(self._placer)
+        self._short = short = shortfall_of(self._placer)
         if short is None:
             return None
         numbers = (("needed", short.needed), ("now", short.now), ("ever", short.ever), ("domain", short.domain))
@@ -216,9 +219,13 @@ class Cycle:
 
     def _asks_for_domains(self) -> bool:
         """Tell whether the gang, or a role of it, asks for levels of the fabric."""
+        return any(constraint.levels for constraint in self._constraints())
+
+    def _constraints(self) -> list[TopologyConstraint]:
+        """Return what the gang and its roles ask of the fabric."""
         gang = self._workload.gang
         parts = (gang.topology, *(subgroup.topology for subgroup in gang.subgroups)) if gang is not None else ()
-        return any(constraint is not None and constraint.levels for constraint in parts)
+        return [constraint for constraint in parts if constraint is not None]
 
     def _kinds(self) -> list[tuple[int, list[Candidate]]]:
         """Return the candidates by what they ask for, with how many pods they are: equal ones compete for the same places."""
@@ -232,15 +239,27 @@ class Cycle:
         """Return how many places a gang lacks, beyond those it has or could have by evictions."""
         if self._workload.gang is None or any(c.asks is None or c.early for c in self._placer.candidates):
             return None
-        nodes, now = self._snapshot.nodes, 0
-        found: list[tuple[dict[str, int], npt.NDArray[np.int32]]] = []
+        if any(constraint.exclusive for constraint in self._constraints()):
+            return None  # who leaves may free a domain, whatever room that makes
+        can_evict = all(pod.preemption_policy != "Never" for pod in self._workload.pods.values())
+        priority = self._workload.priority if can_evict else None
+        nodes, most = self._snapshot.nodes, 0
+        found: list[Before] = []
+        reach: dict[Candidate, Ints] = {}
         for candidate in self._placer.candidates:
-            before = places(candidate.asks, nodes, candidate.feasible)
-            now += min(self._placer.count(candidate), int(before.sum()))
-            before[candidate.nominated_rows()] = 0
-            found.append((candidate.asks or {}, before.astype(np.int32)))
-        missing = max(1, self._workload.needed - max(now, reachable))
-        return Lack(missing, found, self._snapshot.row_of)
+            free = places(candidate.asks, nodes, candidate.feasible)
+            reach[candidate] = free
+            if priority is not None:
+                reach[candidate] = np.maximum(free, places(candidate.asks, nodes, candidate.curable(), below=priority))
+            most += min(self._placer.count(candidate), int(reach[candidate].sum()))
+            before = Before(candidate.asks or {}, free.astype(np.int32), reach[candidate].astype(np.int32))
+            before.free[candidate.nominated_rows()] = before.reachable[candidate.nominated_rows()] = 0
+            found.append(before)
+        missing = max(1, self._workload.needed - max(most, reachable))
+        domains = None
+        if self._short is not None and reachable <= most:  # else a plugin reaches further than priorities
+            domains = self._short.missing(self._placer, reach)
+        return Lack(missing, found, self._snapshot.row_of, priority, domains)
 
     def _domains(self) -> Iterator[tuple[str, Bools | None]]:
         """Yield where to look: where room was made, domains from the tightest and least roomy, then everywhere."""
