@@ -96,10 +96,10 @@ class Core:
 
     def changed(
         self, event: ClusterEvent, node_name: str = "", pod_uid: str = "", key: tuple[str, str] = ("", ""), *,
-        former_pod: Pod | None = None, former_node: Node | None = None, former: object = None,
+        former_pod: Pod | None = None, former_node: Node | None = None,
     ) -> None:  # fmt: skip
         """Note something that may cure a refusal, with what was there before if that is known."""
-        self.changes.setdefault(Change(event, node_name, pod_uid, key, former_pod, former, former_node))
+        self.changes.setdefault(Change(event, node_name, pod_uid, key, former_pod, former_node))
 
     def settle(self, now: float) -> None:
         """Look once at every workload that changed, however often it did, and let the queue see what happened."""

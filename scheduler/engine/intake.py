@@ -56,7 +56,7 @@ _EVENTS: dict[type, ClusterEvent] = {
     StorageCapacity: ClusterEvent.STORAGE_CAPACITY_CHANGED,
     VolumeAttachment: ClusterEvent.ATTACHMENT_CHANGED,
     DeviceClaim: ClusterEvent.DEVICE_CLAIM_CHANGED,
-    ClaimReleased: ClusterEvent.DEVICE_CLAIM_CHANGED,
+    ClaimReleased: ClusterEvent.DEVICES_CHANGED,
     DeviceSlice: ClusterEvent.DEVICES_CHANGED,
     DeviceTaintRule: ClusterEvent.DEVICES_CHANGED,
     DeviceClass: ClusterEvent.DEVICE_CLASS_CHANGED,
@@ -336,9 +336,19 @@ class Intake:
             self._core.cluster.look_again(key[1])
         if kind is NodeTopology:
             self._machines.look(key[1])
+        if kind is DeviceClaim and self._gave_back(key, former):
+            self._core.changed(ClusterEvent.DEVICES_CHANGED, key=key)
         if event is not None:
-            self._core.changed(event, key[1] if kind in _OF_NODES else "", key=key, former=former)
+            self._core.changed(event, key[1] if kind in _OF_NODES else "", key=key)
             self._commit.recheck()
+
+    def _gave_back(self, key: Key, former: object) -> bool:
+        """Tell whether a claim has devices no more, or may have had some that nobody has seen it have."""
+        objects = self._core.cluster.objects
+        claim = objects.get(DeviceClaim, *key)
+        had = isinstance(former, DeviceClaim) and former.allocation is not None
+        was_released = objects.get(ClaimReleased, *key) is not None
+        return (had or was_released) and (claim is None or claim.allocation is None)
 
     def _binding_succeeded(self, happened: i.BindingSucceeded) -> None:
         self._commit.landed(happened.uid)

@@ -25,7 +25,5 @@ class Change:
     key: tuple[str, str] = ("", "")
     #: The pod as it was before, where one was removed or changed; None if it is new, or not known.
     former_pod: Pod | None = field(default=None, compare=False)
-    #: An object that is only read as it was before, where one was changed or removed.
-    former: object = field(default=None, compare=False)
     #: The node as it was before, where one was changed or removed.
     former_node: Node | None = field(default=None, compare=False)

@@ -50,7 +50,7 @@ class ClusterEvent(IntFlag):
     NODE_TOPOLOGY_CHANGED = auto()
     #: A queue changed, or who may use one.
     QUEUE_CHANGED = auto()
-    #: A ResourceClaim, a ResourceSlice or DeviceTaintRule, or a DeviceClass changed.
+    #: A ResourceClaim changed; slices or taint rules did, or a claim gave devices back; a DeviceClass changed.
     DEVICE_CLAIM_CHANGED = auto()
     DEVICES_CHANGED = auto()
     DEVICE_CLASS_CHANGED = auto()

@@ -86,6 +86,9 @@ class DeviceWorld(World):
         self.is_blind = False
         #: Names of claims whose next writes fail for good.
         self.broken: set[str] = set()
+        #: Undoing is put off while this is set.
+        self.holds_releases = False
+        self._put_off: list[ReleaseClaim] = []
         self._heard: list[i.Input] = []
         super().__init__(**options)
         for each in CLASSES if classes is None else classes:
@@ -138,6 +141,17 @@ class DeviceWorld(World):
         status = self.server.claims[f"default/{name}"].get("status", {})
         return [each["name"] for each in status.get("reservedFor", [])]
 
+    def let_release(self) -> None:
+        """Carry out what was put off."""
+        self.holds_releases = False
+        put_off, self._put_off = self._put_off, []
+        for effect in put_off:
+            asyncio.run(self.writer.release(effect))
+            self.watch()
+        heard, self._heard = self._heard, []
+        for said in heard:
+            self.engine.handle(said)
+
     def _said(self, said: i.Input) -> None:
         self._heard.append(said)
 
@@ -152,11 +166,9 @@ class DeviceWorld(World):
                 self.watch()
                 self.engine.handle(i.AwaitedDone(effect.pod.uid, effect.key, failure))
             case ReleaseClaim():
-                asyncio.run(self.writer.release(effect))
-                self.watch()
-                heard, self._heard = self._heard, []
-                for said in heard:
-                    self.engine.handle(said)
+                self._put_off.append(effect)
+                if not self.holds_releases:
+                    self.let_release()
             case _:
                 super()._carry_out(effect)
         self.check_devices()

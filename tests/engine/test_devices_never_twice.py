@@ -105,6 +105,14 @@ class Machine(RuleBasedStateMachine):
             self.world.failing[data.draw(st.sampled_from(waiting))] = ["no"]
 
     @rule()
+    def undoing_is_late(self) -> None:
+        self.world.holds_releases = True
+
+    @rule()
+    def undoing_catches_up(self) -> None:
+        self.world.let_release()
+
+    @rule()
     def watch_is_late(self) -> None:
         self.world.is_blind = True
 
@@ -124,6 +132,7 @@ class Machine(RuleBasedStateMachine):
         """With nothing in the way, whoever is placed has devices, and nobody else has any."""
         self.world.is_blind, self.world.broken, self.world.server.conflicts = False, set(), 0
         self.world.watch()
+        self.world.let_release()
         self.world.wait(600)
         self.world.check_devices()
         placed = {pod.uid for pod in self.world.pods.values() if pod.node_name}

@@ -159,6 +159,24 @@ def test_a_pod_whose_second_claim_cannot_be_written_gives_the_first_one_back() -
     assert made.devices("q-gpu") == ["a/gpu-0"]
 
 
+def test_devices_count_as_taken_until_it_is_seen_that_they_were_given_back() -> None:
+    """What was written may still stand: nobody else gets the device before the undoing is done, and seen."""
+    made = one_pod(world(count=1, nodes=[a_node("a").cpu(8)]).claim(claim_of("q")), "p")
+    made.failing["p"] = ["no"]
+    made.holds_releases = made.is_blind = True
+    made.run().remove("p")
+    made.add(claiming("q"))
+    made.wait(20)
+    assert not made.placed
+    made.let_release()
+    made.wait(20)
+    assert not made.placed  # it is done, but not seen
+    made.is_blind = False
+    made.watch()
+    made.wait(60)
+    assert made.devices("q-gpu") == ["a/gpu-0"]
+
+
 def test_a_binding_that_fails_gives_the_devices_back() -> None:
     """And the pod is placed again, with devices of another node if need be."""
     made = one_pod(world(), "p")

@@ -1,13 +1,12 @@
 """Hints: whether a claim that changed may cure the refusal of a pod.
 
-For the plugin beside it: kube-scheduler's `isSchedulableAfterClaimChange`.
+For the plugin beside it: kube-scheduler's `isSchedulableAfterClaimChange`.  That a claim has given devices back is an event of
+its own, which everybody hears of.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
-from scheduler.model.device_claims import DeviceClaim
 
 if TYPE_CHECKING:
     from scheduler.framework.change import Change
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
 
 
 def could_help(change: Change, pod: Pod) -> bool:
-    """Tell whether a claim is one of the pod's, or had devices before that it may have given back."""
+    """Tell whether a claim is one of the pod's."""
     namespace, name = change.key
-    if namespace == pod.namespace and any(use.claim_name == name for use in pod.claims):
-        return True
-    return not isinstance(change.former, DeviceClaim) or change.former.allocation is not None
+    return namespace == pod.namespace and any(use.claim_name == name for use in pod.claims)
