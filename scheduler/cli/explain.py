@@ -57,7 +57,7 @@ def explain(
     everything that is read (leave out kinds that the cluster does not know):
 
     \b
-      kubectl get nodes,pods,pc,pdb,ns,svc,rs,rc,sts,pvc,pv,sc,csinodes,csidrivers,csistoragecapacities,volumeattachments -A -o yaml
+      kubectl get nodes,pods,pc,jobs,deploy,rs,sts,ds,pdb,ns,svc,rc,pvc,pv,sc,csinodes,csidrivers,csistoragecapacities,volumeattachments,resourceclaims,resourceclaimtemplates,resourceslices,deviceclasses,devicetaintrules,noderesourcetopologies.topology.node.k8s.io,podgroups.scheduling.ai-scheduler.io,topologies.scheduling.ai-scheduler.io,nodetopologies.scheduling.ai-scheduler.io,queues.scheduling.ai-scheduler.io -A -o yaml
 
     \b
     For tests, one JSON line in, one result line out, with kube-scheduler's plugins:
@@ -248,21 +248,18 @@ def _gaps(pod: ApiPod, others: Sequence[tuple[GroupKind, Any]]) -> Iterator[str]
     """Yield what the input lacks that the answer depends on; the cluster itself would have it."""
     from scheduler.model import pod_from_api  # noqa: PLC0415 - only here
     from scheduler.model.pod_claims import claim_uses  # noqa: PLC0415 - likewise
-    from scheduler.sim.notes import dump_command  # noqa: PLC0415 - likewise
+    from scheduler.sim.dump import LEAVE_OUT, dump_command  # noqa: PLC0415 - likewise
 
     view, kinds = pod_from_api(pod), {kind for (_, kind), _ in others}
+    dump = f"a whole dump is ({LEAVE_OUT}): {dump_command()}"
     lacking = {
         "PersistentVolumeClaim": "the pod uses claims" if claim_uses(view) else "",
         "Namespace": "the pod selects namespaces" if _selects(view) else "",
+        "ResourceClaim": "the pod uses resource claims" if view.claims else "",
     }
     for kind, why in lacking.items():
         if why and kind not in kinds:
-            yield f"the input has no {kind} ({why}); a whole dump is: {dump_command()}"
-    if view.claims and "ResourceClaim" not in kinds:
-        yield (
-            "the input has no ResourceClaim (the pod uses resource claims); add to the dump: "
-            "resourceclaims,resourceslices,deviceclasses,devicetaintrules"
-        )
+            yield f"the input has no {kind} ({why}); {dump}"
     for (_, kind), api in others:
         name = f"{kind} {api.metadata.name}"
         if kind == "PersistentVolume" and not api.status.phase:

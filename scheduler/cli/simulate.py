@@ -115,7 +115,7 @@ def simulate(
 
     \b
     A dump with everything that is read (leave out kinds that the cluster does not know):
-      kubectl get nodes,pods,pc,jobs,deploy,rs,sts,ds,pdb,ns,svc,rc,pvc,pv,sc,csinodes,csidrivers,csistoragecapacities,volumeattachments,podgroups.scheduling.ai-scheduler.io,topologies.scheduling.ai-scheduler.io,nodetopologies.scheduling.ai-scheduler.io -A -o yaml
+      kubectl get nodes,pods,pc,jobs,deploy,rs,sts,ds,pdb,ns,svc,rc,pvc,pv,sc,csinodes,csidrivers,csistoragecapacities,volumeattachments,resourceclaims,resourceclaimtemplates,resourceslices,deviceclasses,devicetaintrules,noderesourcetopologies.topology.node.k8s.io,podgroups.scheduling.ai-scheduler.io,topologies.scheduling.ai-scheduler.io,nodetopologies.scheduling.ai-scheduler.io,queues.scheduling.ai-scheduler.io -A -o yaml
 
     \b
     Annotations that only the simulation reads (prefix scheduling.ai-scheduler.io/):

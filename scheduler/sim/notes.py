@@ -10,16 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from scheduler.model.dialects import DIALECTS, membership_of
-from scheduler.model.gang import PREFIX
-from scheduler.model.hypernode import HYPERNODE_GROUP
-from scheduler.model.node_topology import NODE_TOPOLOGY_RESOURCE
-from scheduler.model.topology_api import TOPOLOGY_KINDS
 from scheduler.topology import NODE_TOPOLOGY_ANNOTATION, PRODUCT_LABEL, TopologyError, machine_of
 
+from .dump import LEAVE_OUT, dump_command
 from .words import count, short_names
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator
 
     from scheduler.model import Node
     from scheduler.model.api import ApiPod
@@ -29,32 +26,10 @@ if TYPE_CHECKING:
 
     from .manifests import Document
 
-#: What a dump must hold so that everything that matters here is in it.
-DUMP_KINDS = (
-    "nodes", "pods", "pc", "jobs", "deploy", "rs", "sts", "ds", "pdb", "ns", "svc", "rc",
-    "pvc", "pv", "sc", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments",
-)  # fmt: skip
 _GPU = "nvidia.com/gpu"
 _MOST_NAMES = 5
 #: Keys that people write for schedulerName, as their letters.
 _SLIPS = ("scheduler", "schedulername", "schedulernames", "schedulersname")
-
-
-def dump_command(names: Collection[str] = ("ai-scheduler",), dialects: Sequence[Dialect] = DIALECTS) -> str:
-    """Return the command that dumps everything that a simulation reads, with the groups of the dialects of these names."""
-    sources = (source for dialect in dialects if dialect.name in names for source in dialect.sources)
-    groups = (f"{source.resource}.{source.group}" for source in sources if source.resource not in DUMP_KINDS)
-    return f"kubectl get {','.join((*DUMP_KINDS, *groups, *_fabrics(names)))} -A -o yaml"
-
-
-def _fabrics(names: Collection[str]) -> list[str]:
-    """Return the kinds that tell of the network where these dialects are spoken; of another project's only with its groups.
-
-    kubectl refuses the whole command for one kind that the cluster does not have.
-    """
-    found = [f"topologies.{kind.group}" for kind in TOPOLOGY_KINDS if kind.dialect in names]
-    found += [f"{NODE_TOPOLOGY_RESOURCE}.{PREFIX}"] if "ai-scheduler" in names else []
-    return [*found, f"hypernodes.{HYPERNODE_GROUP}"] if "volcano" in names else found
 
 
 @dataclass
@@ -134,13 +109,14 @@ class Notes:
             lack = "which the input does not hold" if is_any else f"but the input holds no {kind}"
             dump = dump_command({key.dialect for key in keys}, self.dialects)
             names = listed(sorted(map(str, keys)), kind)
-            yield f"pods name {names}, {lack}, so they wait; a dump with everything: {dump}"
+            yield f"pods name {names}, {lack}, so they wait; a dump with everything ({LEAVE_OUT}): {dump}"
 
     def _of_claims(self, claims: Collection[tuple[str, str]]) -> Iterator[str]:
         missing = sorted(f"{namespace}/{name}" for namespace, name in self._claims if (namespace, name) not in claims)
         if missing:
             names = listed(missing, "PersistentVolumeClaim")
-            yield f"pods name {names}, which the input does not hold, so they wait; a dump with everything: {dump_command()}"
+            lack = "which the input does not hold, so they wait"
+            yield f"pods name {names}, {lack}; a dump with everything ({LEAVE_OUT}): {dump_command()}"
 
     def _of_slips(self) -> Iterator[str]:
         for slip, titles in self._slips.items():

@@ -10,6 +10,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from scheduler.cli.main import main
+from scheduler.sim.dump import dump_command
 from tests.sim.worlds import a_pod, nodes
 
 if TYPE_CHECKING:
@@ -245,7 +246,7 @@ def test_gaps_of_the_input_are_told(tmp_path: Path) -> None:
     )
     notes = "\n".join(json.loads(result.output)["notes"])
     for said in (
-        "the input has no PersistentVolumeClaim (the pod uses claims); a whole dump is: kubectl get nodes,",
+        "the input has no PersistentVolumeClaim (the pod uses claims); a whole dump is (leave out kinds",
         "the input has no Namespace (the pod selects namespaces)",
         "the input has no ResourceClaim (the pod uses resource claims)",
         "PersistentVolume pv has no status.phase: it counts as not available",
@@ -268,6 +269,11 @@ def test_gangs_are_read_by_the_configured_kinds_of_groups(tmp_path: Path) -> Non
     assert "belongs to the gang" in told[0]
     assert "default/b" in told[0]
     assert json.loads(call(*arguments).stdout)["notes"] == ["not read: 1 Batch"]
+
+
+def test_the_help_names_the_dump_that_notes_ask_for() -> None:
+    """One command, in both places, and in the simulation too."""
+    assert dump_command() in call("--help").output
 
 
 def test_plugin_that_fails_is_told_with_its_mistake(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from scheduler.cli.main import main
-from scheduler.sim.notes import dump_command
+from scheduler.sim.dump import dump_command
 from tests.sim.worlds import a_gang, a_job, a_pod, nodes
 
 

@@ -23,7 +23,7 @@ def test_pods_without_their_groups_are_noted() -> None:
     (note,) = notes_of(a_pod("p", gang="gone"), a_job("j", gang="gone"), other)
     assert note.startswith("pods name PodGroups default/gone, default/theirs, but the input holds no PodGroup")
     kinds = "podgroups.scheduling.ai-scheduler.io,podgroups.scheduling.x-k8s.io,topologies.scheduling.ai-scheduler.io"
-    assert f"{kinds},nodetopologies.scheduling.ai-scheduler.io -A" in note
+    assert f"{kinds},nodetopologies.scheduling.ai-scheduler.io,queues.scheduling.ai-scheduler.io -A" in note
     (note,) = notes_of(*a_gang("g", 1, 0), a_pod("p", gang="gone"))
     assert note.startswith("pods name PodGroup default/gone, which the input does not hold")
     assert notes_of(*a_gang("g", 1, 0)) == []
