@@ -146,6 +146,6 @@ class Machine(RuleBasedStateMachine):
 
 
 Machine.TestCase.settings = settings(
-    max_examples=25, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=8, stateful_step_count=14, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestDevicesAreNeverGivenTwice = Machine.TestCase

@@ -1,0 +1,32 @@
+"""Devices in a simulation: claims are made from templates, and come back when their pods end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from scheduler.cli.main import main
+
+
+def test_two_pods_take_turns_with_one_device() -> None:
+    """Each runs for a minute; the second is bound after the first has ended."""
+    manifests = Path(__file__).with_name("devices.yaml")
+    result = CliRunner().invoke(main, ["simulate", str(manifests), "-o", "json"])
+    assert result.exit_code == 0, result.output
+    pods = sorted(json.loads(result.output)["workloads"][0]["pods"], key=lambda pod: pod["bound"])
+    assert [pod["outcome"] for pod in pods] == ["Succeeded", "Succeeded"]
+    assert pods[1]["bound"] >= pods[0]["ended"] >= 60
+
+
+def test_what_the_api_server_would_refuse_is_told(tmp_path: Path) -> None:
+    """An expression that does not compile, with its path."""
+    text = Path(__file__).with_name("devices.yaml").read_text(encoding="utf-8")
+    broken = tmp_path / "broken.yaml"
+    broken.write_text(
+        text.replace("spec: {}", "spec: {selectors: [{cel: {expression: device.speed}}]}"), encoding="utf-8"
+    )
+    result = CliRunner().invoke(main, ["simulate", str(broken)])
+    assert result.exit_code == 2
+    assert "spec.selectors[0].cel.expression: 1:7: undefined field 'speed'" in result.output
