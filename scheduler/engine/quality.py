@@ -31,14 +31,14 @@ def summary_of(fabric: Fabric, rows: Ints, idle_slots: Ints) -> PlacementSummary
     """Return where members are that stand on some rows, shape (members,).
 
     `idle_slots` says how many members each row could take if nothing else were there, shape (rows,): the fewest domains that the
-    gang could be in follow from it.  The quality is the fewest possible domains over those used, averaged over the levels.
+    gang could be in follow from it; where it is in fewer, as some members are smaller than that, it is those.  The quality is the fewest possible domains over those used, averaged over the levels.
     """
     last = len(fabric.levels) - 1
     leaf = max(last - 1, 0)
     shares = []
     for level in range(last + 1):
         used = len(np.unique(fabric.of_rows[level][rows]))
-        shares.append((used, fewest(fabric.totals(level, idle_slots), len(rows))))
+        shares.append((used, min(used, fewest(fabric.totals(level, idle_slots), len(rows)))))
     level, number = fabric.common(rows)
     domains = [(fabric.levels[k].name, fabric.path(k, fabric.ancestor(level, number, k))[-1]) for k in range(level + 1)]
     return PlacementSummary(

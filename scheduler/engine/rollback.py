@@ -51,6 +51,8 @@ class Rollback:
         bound = [pod for pod in members if is_bound(pod)]
         if not bound:
             self._core.completed.discard(gang.key)
+            if not any(self._core.cluster.counts_as_placed(pod) for pod in members):
+                self._core.partial.pop(gang.key, None)  # nobody is held: the next start has all of its time
         elif not needs_with(gang, bound, self._core.cluster).missing():
             self._core.completed.add(gang.key)
             self._core.partial.pop(gang.key, None)
@@ -73,6 +75,7 @@ class Rollback:
             bound = [pod for pod in members if is_bound(pod)]
             if gang is None or not bound or not needs_with(gang, bound, core.cluster).missing():
                 del core.partial[key]
+                core.reporter.gang_changed(key, now)
             elif is_on_its_way(core, gang, members):
                 core.partial[key] = now + GRACE_SECONDS
             else:

@@ -5,6 +5,7 @@ For `feeds`.  All are optional, and found by discovery.  Our own PodGroups come 
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
@@ -71,6 +72,8 @@ class GroupFeed:
         self._put = put
         #: What each object told last, by its namespace and name.
         self._told: dict[tuple[str, str], dict[GangKey, Gang]] = {}
+        #: How many objects tell of each gang: of a group of gangs, all that are in it.
+        self._tellers: Counter[GangKey] = Counter()
 
     def changed(self, api: Any) -> None:
         """Take an object; of its gangs, those that are new or different are told, and those that it tells no more of go."""
@@ -80,18 +83,26 @@ class GroupFeed:
         place = (api.metadata.namespace, api.metadata.name)
         before = self._told.get(place, {})
         self._told[place] = gangs
+        self._tellers.update(gangs.keys() - before.keys())
         for key in before:
             if key not in gangs:
-                self._put(GangRemoved(key))
+                self._no_longer(key)
         for key, gang in gangs.items():
             if before.get(key) != gang:
                 self._put(GangChanged(gang))
 
     def removed(self, key: ObjectKey, last: Any) -> None:
-        """Take that an object is gone, and its gangs with it."""
+        """Take that an object is gone, and with it the gangs that it alone told of."""
         del last
         for gang_key in self._told.pop(key.name_key, {}):
-            self._put(GangRemoved(gang_key))
+            self._no_longer(gang_key)
+
+    def _no_longer(self, key: GangKey) -> None:
+        """An object tells of a gang no more, which goes with the last one."""
+        self._tellers[key] -= 1
+        if not self._tellers[key]:
+            del self._tellers[key]
+            self._put(GangRemoved(key))
 
 
 def group_feeds(

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from scheduler.model.node_topology import Links, ToldGpu, ToldMachine, ToldNic
 
 _DEFAULT_GBPS_PER_LINK = 25.0
+#: What the CustomResourceDefinition allows as well; objects from files have not been held against it.
+MOST_LINKS, MOST_GBPS, MOST_PCIE_GBPS = 64, 100_000, 1024
 
 
 @lru_cache(maxsize=512)
@@ -38,6 +40,7 @@ def machine_of_told(
         raise TopologyError(
             f"spec.gpus: indices {indices or 'none'}; allowed are 0, 1, … without a gap, up to {MAX_GPUS}"
         )
+    _check_range("spec.pcieGigabytesPerSecond", told.pcie_gbps, MOST_PCIE_GBPS)
     speed = gbps_per_link or _DEFAULT_GBPS_PER_LINK
     return build_machine(
         "told",
@@ -50,9 +53,15 @@ def machine_of_told(
 
 
 def _nvlink(links: Links, gbps_per_link: float) -> NvLink:
-    if links.gbps < 1:
-        raise TopologyError(f"gigabytesPerSecond: {links.gbps} is not allowed; allowed are whole numbers from 1")
+    _check_range("gigabytesPerSecond", links.gbps, MOST_GBPS)
+    _check_range("links", links.links, MOST_LINKS)
     return NvLink(links.links or max(1, round(links.gbps / gbps_per_link)), links.gbps)
+
+
+def _check_range(field: str, value: int | None, most: int) -> None:
+    """Raise TopologyError for a number that is told and is not between 1 and the most that is allowed."""
+    if value is not None and not 1 <= value <= most:
+        raise TopologyError(f"{field}: {value} is not allowed; allowed are whole numbers from 1 to {most}")
 
 
 def _direct(gpus: Sequence[ToldGpu]) -> dict[tuple[int, int], Links]:

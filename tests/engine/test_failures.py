@@ -309,3 +309,24 @@ def test_group_that_a_bound_member_leaves_by_its_label_counts_anew():
     assert dict(world.of(SetGangStatus)[-1].counts)["running"] == 1
     world.add(a_pod("p").gpus(1).on("n0").phase("Running")).wait(2)
     assert dict(world.of(SetGangStatus)[-1].counts)["running"] == 0
+
+
+def test_gang_whose_bound_members_are_gone_is_not_being_scheduled_any_more():
+    """One binding failed, then all pods but the one that waits are deleted: the group is Pending, for it holds nothing."""
+    world = World(nodes(2), a_gang("job", 2).timeout(600), members("job", 2))
+    world.failing = {"job-1": ["no"] * 3}
+    world.run().remove("job-0").wait(5)
+    assert world.placed == {}
+    assert world.gang_status("job").phase == "Pending"
+    stays(world)
+
+
+def test_start_after_one_that_held_nothing_in_the_end_has_all_of_its_time():
+    """The second one is not rolled back by the deadline of the first."""
+    world = World(nodes(2), a_gang("job", 2).timeout(60), members("job", 2))
+    world.failing = {"job-1": ["no"]}
+    world.run().remove("job-0").wait(50)
+    world.failing = {"job-1": ["no"] * 4}
+    world.add(members("job", 1, start=2)).run().wait(55)
+    assert world.evicted == []
+    assert world.bound_members("job") == 2

@@ -42,6 +42,17 @@ def test_a_gang_over_two_blocks_has_no_domain_in_common() -> None:
     assert told.quality == pytest.approx((0.5 + 0.5 + 1) / 3, abs=1e-4)
 
 
+def test_no_gang_is_nearer_together_than_it_could_be() -> None:
+    """One node holds a member of 8 GPUs' size and smaller ones: by its size alone, each would need a node of its own."""
+    told = summary_of(FABRIC, np.array([0, 0, 0]), ONE_EACH)
+    assert (told.leaf_domains, told.leaf_minimum, told.quality) == (1, 1, 1.0)
+    nodes = [a_node(f"n{k}").gpus(8).label("topology.kubernetes.io/zone", f"z{k}") for k in range(3)]
+    mixed = [*members("mixed", 1, gpus=6), *members("mixed", 2, gpus=1, start=1)]
+    world = World(nodes, a_gang("mixed", 3), mixed).wait(5)
+    for placement in (world.gang_status("mixed").placement, world.restart().wait(5).gang_status("mixed").placement):
+        assert (placement.leaf_domains, placement.leaf_minimum, placement.quality) == (1, 1, 1.0)
+
+
 @pytest.mark.parametrize(
     ("room", "count", "domains"),
     [([4, 2, 1], 4, 1), ([4, 2, 1], 5, 2), ([4, 2, 1], 7, 3), ([4, 2, 1], 9, 3), ([1], 0, 0)],

@@ -137,6 +137,27 @@ async def test_gangs_that_an_object_tells_no_more_of_are_removed(
         assert sum(isinstance(item, GangChanged) for item in read.gangs()) == 3
 
 
+async def test_a_group_of_gangs_goes_with_the_last_object_that_tells_of_it(
+    server: ScriptedServer, client: Client, timing: Timing
+) -> None:
+    """Each PodGroup of a Koordinator gang group tells of the whole; one that is deleted does not take it from the other."""
+    path = "/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups"
+    server.kinds[path] = "PodGroup"
+    for name in ("a", "b"):
+        annotations = {"gang.scheduling.koordinator.sh/groups": '["default/a", "default/b"]'}
+        body = an_object(name, minMember=1)
+        server.put(path, {**body, "metadata": body["metadata"] | {"annotations": annotations}})
+    whole = "koordinator-composite:a+b"
+    async with reading(client, timing) as read:
+        await server.until(lambda: read.keys() >= {"koordinator:a", "koordinator:b", whole})
+        server.remove(path, "a")
+        await server.until(lambda: not read.keys() & {"koordinator:a"})
+        assert read.keys() >= {"koordinator:b", whole}
+        server.put(path, an_object("b", minMember=1))
+        await server.until(lambda: not read.keys() & {whole})
+        assert read.keys() >= {"koordinator:b"}
+
+
 async def test_an_absent_api_is_not_asked_for_and_is_picked_up_when_discovery_shows_it(
     server: ScriptedServer, client: Client, timing: Timing
 ) -> None:

@@ -197,3 +197,19 @@ def test_any_object_gives_a_machine_or_a_problem(gpus, nics):
     assert reading.machine is not None
     assert (reading.source is Source.OBJECT) == (not reading.problems)
     assert (reading.machine.nvlink_gbps == np.transpose(reading.machine.nvlink_gbps)).all()
+
+
+@pytest.mark.parametrize(
+    ("spec", "allowed"),
+    [
+        ({"gpus": [{"index": 0, "nvswitch": {"links": 65, "gigabytesPerSecond": 25}}]}, "links: 65 is not allowed; allowed are whole numbers from 1 to 64"),
+        ({"gpus": [{"index": 0, "nvswitch": {"gigabytesPerSecond": 10**30}}]}, f"gigabytesPerSecond: {10**30} is not allowed; allowed are whole numbers from 1 to 100000"),
+        ({"gpus": [{"index": 0}], "pcieGigabytesPerSecond": 2**63}, f"spec.pcieGigabytesPerSecond: {2**63} is not allowed; allowed are whole numbers from 1 to 1024"),
+    ],
+)  # fmt: skip
+def test_numbers_that_the_definition_would_refuse_are_refused_here_too(spec, allowed):
+    """Objects from files, and those of an older definition, have not been held against it; no number is too large for a sentence."""
+    body = {"metadata": {"name": "n"}, "spec": spec}
+    reading = read_machine({}, {}, node_topology_from_api(msgspec.convert(body, ApiNodeTopology)), gpu_count=1)
+    assert reading.machine is None
+    assert [problem.text for problem in reading.problems] == [allowed]
