@@ -8,7 +8,7 @@ import json
 import socket
 import ssl
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -58,6 +58,22 @@ class Client:
         if status >= http.client.BAD_REQUEST:
             raise ApiError(status, answer if isinstance(answer, dict) else {"message": text}, f"{method} {path}")
         return answer
+
+    def watch(self, path: str, seconds: int) -> Iterator[dict[str, Any]]:
+        """Yields the events of a watch until the server ends it, after so many seconds; on a connection of its own."""
+        connection = http.client.HTTPSConnection(
+            self._host, self._port, timeout=seconds + self._timeout_seconds, context=self._tls
+        )
+        mark = "&" if "?" in path else "?"
+        try:
+            connection.request("GET", f"{path}{mark}watch=1&timeoutSeconds={seconds}", None, dict(self._headers))
+            with connection.getresponse() as response:
+                if response.status >= http.client.BAD_REQUEST:
+                    raise ApiError(response.status, {"message": response.read().decode()}, f"WATCH {path}")
+                for line in response:
+                    yield json.loads(line)
+        finally:
+            connection.close()
 
     def close(self) -> None:
         """Closes the calling thread's connection."""

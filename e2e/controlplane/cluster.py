@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -219,6 +219,12 @@ class ControlPlane:
         if self._client is None:
             raise RuntimeError("the control plane is not running")
         return self._client.request(method, path, body, content_type)
+
+    def watch(self, path: str, seconds: int) -> Iterator[dict[str, Any]]:
+        """Yields the events of a watch as the administrator: see `Client.watch`."""
+        if self._client is None:
+            raise RuntimeError("the control plane is not running")
+        return self._client.watch(path, seconds)
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """Runs kubectl as the administrator (or with a `--kubeconfig` of yours) and returns its output.

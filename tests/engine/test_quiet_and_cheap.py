@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from scheduler.config import parse
 from scheduler.engine.decision import encode_decision
 from scheduler.framework.effects import EmitEvent, SetGangStatus, SetPodScheduled
 from tests.builders import a_gang, a_node, a_pod
@@ -168,17 +169,21 @@ def test_equal_inputs_give_equal_decisions():
     assert outputs == [busy_story()] * 2
 
 
+#: It learns in steps of a quarter of the pods, and a new process learns at once: its scores may differ by that, not by what is kept.
+WITHOUT_LEARNING = parse("profiles: [{plugins: {multiPoint: {disabled: [{name: GPUFragmentation}]}}}]")
+
+
 def test_warm_candidates_decide_like_fresh_ones():
     """What is kept from cycle to cycle changes no decision: a story in one engine equals one with restarts in between."""
 
     def story(*, restarts):
-        world = World(nodes(5), [a_node(f"c{k}").cpu(8) for k in range(3)])
+        world = World(nodes(5), [a_node(f"c{k}").cpu(8) for k in range(3)], configuration=WITHOUT_LEARNING)
         for k in range(40):
             world.add(a_pod(f"p{k}").gpus(k % 3).cpu(1).memory("1Gi")).run()
             if k % 7 == 6:
                 world.remove(f"p{k - 5}").run()
             if restarts:
-                world.restart().run()
+                world.restart(WITHOUT_LEARNING).run()
         return world.placed
 
     assert story(restarts=False) == story(restarts=True)
