@@ -10,7 +10,7 @@ import pytest
 from scheduler.kube.auth import Connection, Login
 from scheduler.kube.client import Client
 from scheduler.kube.reflector import Timing
-from tests.kube.scripted import ScriptedServer
+from tests.kube.scripted import PATIENCE_SECONDS, ScriptedServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -50,7 +50,7 @@ def login_to(server: ScriptedServer, token: str = "t") -> Login:
 @pytest.fixture
 async def client(server: ScriptedServer, naps: Naps) -> AsyncIterator[Client]:
     """A client of the scripted server."""
-    made = Client(login_to(server), timeout_seconds=2.0, sleep=naps)
+    made = Client(login_to(server), timeout_seconds=PATIENCE_SECONDS, sleep=naps)
     yield made
     await made.close()
 

@@ -27,7 +27,7 @@ from scheduler.kube.topology_writer import TopologyWriter
 from scheduler.kube.volumes import VolumeWriter
 from scheduler.kube.writer import GangWriter, PodWriter
 from tests.builders import a_pod
-from tests.kube.scripted import GROUPS, PODS, Answer, ScriptedServer
+from tests.kube.scripted import GROUPS, PATIENCE_SECONDS, PODS, Answer, ScriptedServer
 
 if TYPE_CHECKING:
     from scheduler.kube.client import Client
@@ -71,7 +71,7 @@ class World:
     async def do(self, *effects: Effect) -> list[Input]:
         """Carry effects out, wait until all is written, and return what was said."""
         self.binder.carry_out(effects)
-        async with asyncio.timeout(5.0):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while len(self.binder):  # noqa: ASYNC110 - seen from outside
                 await asyncio.sleep(0.001)
         return self.said

@@ -24,7 +24,7 @@ from scheduler.kube.views import PodViews
 from scheduler.model.dialects import DIALECTS
 from scheduler.model.queue import Queue
 from tests.builders import a_pod
-from tests.kube.scripted import COSCHEDULING, PODS, Answer, ScriptedServer
+from tests.kube.scripted import COSCHEDULING, PATIENCE_SECONDS, PODS, Answer, ScriptedServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -92,7 +92,7 @@ async def reading(client: Client, timing: Timing) -> AsyncIterator[Reading]:
     made = Reading(client, timing)
     tasks = [asyncio.create_task(part.run()) for part in (made.discovery, *made.feeds)]
     try:
-        async with asyncio.timeout(5.0):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             for reflector in made.feeds:
                 await reflector.synced.wait()
         yield made

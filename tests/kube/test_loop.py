@@ -22,6 +22,7 @@ from scheduler.kube.inbox import Inbox
 from scheduler.kube.loop import EngineLoop
 from scheduler.kube.standby import Standby
 from tests.builders import a_gang, a_node, a_pod
+from tests.kube.scripted import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -77,7 +78,7 @@ class Nobody:
 
 async def until(condition: object) -> None:
     """Wait until a condition holds."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while not condition():  # type: ignore[operator]  # noqa: ASYNC110 - seen from outside
             await asyncio.sleep(0)
 

@@ -30,7 +30,7 @@ from scheduler.model.storage import (
     VolumeAttachment,
 )
 from scheduler.model.topology import Topology
-from tests.kube.scripted import CLAIMS, Answer, ScriptedServer
+from tests.kube.scripted import CLAIMS, PATIENCE_SECONDS, Answer, ScriptedServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -94,7 +94,7 @@ class Reading:
 
     async def synced(self) -> None:
         """Wait until all have listed, or know that there is nothing."""
-        async with asyncio.timeout(5.0):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             for reflector in self.feeds:
                 await reflector.synced.wait()
 

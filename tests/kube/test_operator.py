@@ -16,7 +16,7 @@ from scheduler.kube.reconcile import Reconciler, View
 from scheduler.kube.views import PodViews
 from tests.builders import a_pod
 from tests.kube.conftest import Naps, login_to
-from tests.kube.scripted import GROUPS, PODS, Answer, ScriptedServer
+from tests.kube.scripted import GROUPS, PATIENCE_SECONDS, PODS, Answer, ScriptedServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -67,7 +67,7 @@ async def operating(
     task = asyncio.create_task(world.operator.run())
     try:
         if is_synced:
-            async with asyncio.timeout(5.0):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 await world.operator.synced.wait()
             await server.until(lambda: server.watchers(PODS))
         yield world
@@ -306,7 +306,7 @@ async def test_the_start_does_not_wait_for_what_left_meanwhile(server: ScriptedS
     await server.until(lambda: view._awaited == {"uid-stays"})
     assert not sync.done()
     view.pod_event({"type": None, "object": server.get(PODS, "stays")})
-    async with asyncio.timeout(5.0):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await sync
     assert world.operator.synced.is_set()
 

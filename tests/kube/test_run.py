@@ -14,7 +14,7 @@ from scheduler.config import SchedulerConfiguration
 from scheduler.kube.auth import Connection
 from scheduler.kube.run import Process
 from tests.builders import a_node, a_pod
-from tests.kube.scripted import EVENTS, GROUPS, LEASES, NODES, PODS, Answer, ScriptedServer
+from tests.kube.scripted import EVENTS, GROUPS, LEASES, NODES, PATIENCE_SECONDS, PODS, Answer, ScriptedServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -41,7 +41,7 @@ class Replica:
     async def stop(self) -> int:
         """Stop it in an orderly way, and return the exit code."""
         self.process.stop.set()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             return await self.task
 
     async def page(self, path: str) -> tuple[int, str]:
@@ -178,7 +178,7 @@ async def test_an_exception_of_the_engine_ends_the_process_with_one(server: Scri
 
         made.process.engine.step = broken  # type: ignore[method-assign, union-attr]
         server.put(PODS, a_pod("p").manifest())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             assert await made.task == 1
 
 

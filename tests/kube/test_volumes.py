@@ -15,7 +15,7 @@ from scheduler.kube.queue_writer import QueueWriter
 from scheduler.kube.topology_writer import TopologyWriter
 from scheduler.kube.volumes import VolumeWriter
 from scheduler.kube.writer import GangWriter, PodWriter
-from tests.kube.scripted import CLAIMS, VOLUMES, Answer, ScriptedServer
+from tests.kube.scripted import CLAIMS, PATIENCE_SECONDS, VOLUMES, Answer, ScriptedServer
 
 if TYPE_CHECKING:
     from scheduler.framework.effects import Effect, EmitEvent
@@ -65,7 +65,7 @@ class World:
     async def prepare(self, *effects: Effect) -> str:
         """Carry effects out; return the failure that was reported."""
         self.binder.carry_out([PrepareBinding(REF, "volumes", effects)])
-        async with asyncio.timeout(5.0):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while len(self.binder):  # noqa: ASYNC110 - seen from outside
                 await asyncio.sleep(0.001)
         (said,) = self.said
