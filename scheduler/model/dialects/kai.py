@@ -23,10 +23,10 @@ from scheduler.model.gang import (
 from scheduler.model.topology_constraint import TopologyConstraint
 from scheduler.model.volume_api import ApiStruct
 
-from .counts import shown
+from .counts import checked, shown
 from .dialect import Dialect, GroupSource
 from .ranks import rank_of
-from .reading import checked, identity, label
+from .reading import identity, label
 from .trees import least_members, tree_problems
 
 if TYPE_CHECKING:

@@ -18,11 +18,11 @@ import msgspec
 from scheduler.model.api import ApiPodGroup
 from scheduler.model.gang import COMPLETE_PHASES, DEFAULT_SCHEDULE_TIMEOUT_SECONDS, Gang, GangKey, Membership
 
-from .counts import shown
+from .counts import HIGHEST_INT32, checked, number_of, shown
 from .dialect import Dialect, GroupSource
 from .koordinator_topology import topology_of
 from .ranks import rank_of
-from .reading import HIGHEST_INT32, annotation, checked, identity, label, number_of
+from .reading import annotation, identity, label
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

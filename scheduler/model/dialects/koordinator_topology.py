@@ -15,8 +15,8 @@ import msgspec
 from scheduler.model.topology_constraint import TopologyConstraint
 from scheduler.model.volume_api import ApiStruct
 
-from .counts import shown
-from .reading import annotation, checked
+from .counts import checked, shown
+from .reading import annotation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

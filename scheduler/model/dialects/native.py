@@ -13,10 +13,10 @@ from scheduler.model.gang import Gang, GangKey, Membership
 from scheduler.model.topology_constraint import TopologyConstraint
 from scheduler.model.volume_api import ApiStruct
 
-from .counts import shown
+from .counts import checked, shown
 from .dialect import Dialect, GroupSource
 from .ranks import rank_of
-from .reading import checked, identity
+from .reading import identity
 
 if TYPE_CHECKING:
     from scheduler.model.api import ApiPod

@@ -15,10 +15,10 @@ from scheduler.model.gang import Gang, GangKey, Membership, Subgroup
 from scheduler.model.preemptibility import volcano_preemptable
 from scheduler.model.volume_api import ApiStruct
 
-from .counts import shown
+from .counts import checked, number_of, shown
 from .dialect import Dialect, GroupSource
 from .ranks import rank_of
-from .reading import annotation, checked, identity, number_of
+from .reading import annotation, identity
 from .trees import least_members
 from .volcano_policies import TASK_KEY, NetworkTopology, Parts, SubGroupPolicy, add_policy, topology_of
 

@@ -25,8 +25,7 @@ from scheduler.model.gang import Subgroup
 from scheduler.model.topology_constraint import TopologyConstraint
 from scheduler.model.volume_api import ApiStruct
 
-from .counts import shown
-from .reading import checked
+from .counts import checked, shown
 
 #: Annotation and label of pods: the task that they belong to.
 TASK_KEY = "volcano.sh/task-spec"
