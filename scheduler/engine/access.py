@@ -331,11 +331,14 @@ class Access:
         return found
 
     def _weight(self, pod: Pod) -> int:
-        """Return a pod's priority, or that of its group's class if that is lower: so much room is kept for it."""
+        """Return a pod's priority, or what its group states, by class or as a number, if that is lower: so much room is kept for it."""
         key = self.cluster.gang_of(pod)
         gang = self.cluster.gangs.get(key) if key is not None else None
-        named = self.cluster.priority_classes.get(gang.priority_class_name) if gang is not None else None
-        return pod.priority if named is None else min(pod.priority, named.value)
+        if gang is None:
+            return pod.priority
+        named = self.cluster.priority_classes.get(gang.priority_class_name)
+        stated = (named.value if named is not None else None, gang.priority)
+        return min((pod.priority, *(value for value in stated if value is not None)))
 
 
 def _constraints(gang: Gang) -> list[TopologyConstraint]:

@@ -345,3 +345,16 @@ def test_what_a_gang_or_a_pod_protects_is_no_victim(what, pods, wanted, evicted)
     if wanted == 1:
         world = protecting(what, pods).add(a_pod("single").gpus(8).priority(1000)).wait(5)
         assert set(world.evicted) == evicted
+
+
+@pytest.mark.parametrize("is_by_class", [True, False])
+def test_room_is_kept_by_the_priority_of_the_group_however_it_is_stated(is_by_class):
+    """A group of priority 0 waits for its victim to go; a pod of 5 takes the room, whatever the priority of the group's pods."""
+    job = a_gang("job", 1).build()
+    stated = {"priority_class_name": "iron"} if is_by_class else {"priority": 0}
+    world = World(nodes(1), PriorityClass(name="iron", value=0), running("weak", "n0", priority=-5))
+    world.grace = 30
+    world.add(msgspec.structs.replace(job, **stated), members("job", 1, priority=10)).run()
+    assert world.evicted == ["weak"]
+    world.add(a_pod("middle").gpus(8).cpu(1).priority(5)).wait(40)
+    assert world.placed == {"middle": "n0"}
