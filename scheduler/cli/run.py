@@ -41,7 +41,7 @@ def run(file: str | None, kubeconfig: str | None, log_level: str, log_format: st
     from kubernetes.config import ConfigException  # noqa: PLC0415 - slow to import
 
     from scheduler.kube.logs import configure_logs  # noqa: PLC0415 - likewise
-    from scheduler.kube.run import main  # noqa: PLC0415 - likewise
+    from scheduler.kube.main import main  # noqa: PLC0415 - likewise
 
     configure_logs(log_level, as_json=None if log_format == "auto" else log_format == "json")
     try:

@@ -1,6 +1,6 @@
 """The process: wires watches, engine, writes, Lease and health together, and ends in an orderly way.
 
-For `ai-scheduler run`.
+For `main`, which runs it in an event loop.
 
 | phase | what happens | ends by |
 |---|---|---|
@@ -27,7 +27,7 @@ import structlog
 
 from scheduler.model.dialects import dialects_of
 
-from .auth import Connection, Login, load_connection
+from .auth import Login
 from .binder import Binder
 from .client import Client
 from .complaints import Complaints
@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from scheduler.engine.inputs import Input
     from scheduler.framework.effects import SetGangStatus
 
+    from .auth import Connection
+
 log = structlog.stdlib.get_logger("process")
 
 FINISH_SECONDS = 10.0
@@ -67,8 +69,6 @@ DRAIN_SECONDS = 2.0
 OPTIONAL_SECONDS = 10.0
 #: Without a sign of life for this long a part counts as dead.
 DEAD_SECONDS = 300.0
-#: The default collector would stop the process for long, and often, over objects that live on.
-COLLECTOR_THRESHOLDS = (100_000, 50, 100)
 
 MakeEngine = Callable[["SchedulerConfiguration", Callable[[], float], Callable[["Decision"], None]], "Engine"]
 
@@ -375,26 +375,6 @@ class Process:
             self.metrics.pending(self.engine.pending())
             set_gauges(self.metrics, self.engine)
         return self.metrics.exposition()
-
-
-async def run(
-    configuration: SchedulerConfiguration, load: Callable[[], Connection] | None = None, make: MakeEngine = make_engine
-) -> int:
-    """Run one replica until it is stopped, and return its exit code."""
-    kubeconfig = configuration.client_connection.kubeconfig
-    return await Process(configuration, load or (lambda: load_connection(kubeconfig)), make).run()
-
-
-def main(configuration: SchedulerConfiguration) -> int:
-    """Run one replica in an event loop of its own (uvloop where it is installed), and return its exit code."""
-    gc.set_threshold(*COLLECTOR_THRESHOLDS)
-    factory: Callable[[], asyncio.AbstractEventLoop] | None = None
-    with suppress(ImportError):
-        import uvloop  # noqa: PLC0415 - needed here only
-
-        factory = uvloop.new_event_loop
-    with asyncio.Runner(loop_factory=factory) as runner:
-        return runner.run(run(configuration))
 
 
 def _failure(task: asyncio.Task[Any]) -> BaseException | None:
