@@ -270,6 +270,7 @@ class Intake:
             self._regroup(core.cluster.groups.drop(happened.key))
             core.reporter.forget_workload(workload_key_of(happened.key))
             self._forget_gang(happened.key)
+            core.changed(ClusterEvent.GANG_CHANGED)  # what it had for itself is open to others now
             self._members_changed(happened.key, core.clock())
 
     def _forget_gang(self, key: GangKey) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from scheduler.engine.inputs import GangRemoved
 from scheduler.model import Gang, Subgroup, TopologyConstraint
 from tests.builders import a_gang, a_node, a_pod
 from tests.engine.world import World
@@ -104,3 +105,14 @@ def test_a_less_important_gang_that_room_is_made_for_holds_no_domain_against_a_m
     world.add(gang("high", 2), members("high", 2, 5, gpus=8)).run().wait(60)
     assert racks_of(world, "high") == {"r0"}
     assert not racks_of(world, "low")
+
+
+def test_a_domain_is_open_as_soon_as_the_group_that_had_it_is_deleted() -> None:
+    """Its pod runs on, and asks for nothing any more; who waits for the rack need not wait for the next flush."""
+    world = World(racks(1), gang("a", 1), members("a", 1, 0), gang("b", 1)).run().add(members("b", 1, 0)).wait(5)
+    assert not racks_of(world, "b")
+    key = gang("a", 1).key
+    del world.gangs[key]
+    world.engine.handle(GangRemoved(key))
+    world.run()
+    assert racks_of(world, "a") == racks_of(world, "b") == {"r0"}
