@@ -152,6 +152,8 @@ class Intake:
         self._members_changed(key, now)
         if left != key:
             self._members_changed(left, now)
+            if left is not None and pod.node_name:
+                core.changed(ClusterEvent.GANG_CHANGED)  # as if its group had given up what it had there
 
     def _pending(self, pod: Pod, former: Pod | None, now: float) -> None:
         core = self._core

@@ -116,3 +116,11 @@ def test_a_domain_is_open_as_soon_as_the_group_that_had_it_is_deleted() -> None:
     world.engine.handle(GangRemoved(key))
     world.run()
     assert racks_of(world, "a") == racks_of(world, "b") == {"r0"}
+
+
+def test_a_domain_is_open_as_soon_as_the_pod_that_held_it_is_no_member_any_more() -> None:
+    """Somebody took the label off a running pod."""
+    world = World(racks(1), gang("a", 1), members("a", 1, 0), gang("b", 1)).run().add(members("b", 1, 0)).wait(5)
+    assert not racks_of(world, "b")
+    world.add(a_pod("a-0").gpus(2).on(world.node_of("a-0"))).run()
+    assert racks_of(world, "b") == {"r0"}
