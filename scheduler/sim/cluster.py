@@ -48,17 +48,16 @@ from scheduler.model.storage_api import ApiClaim
 
 from .budgets import Budgets
 from .clock import Agenda, VirtualClock
+from .controllers import controller_for
 from .daemons import DaemonController
 from .defaults import rfc3339, uid_of
 from .devices import Devices
 from .groups import pod_of_template
 from .history import History
-from .jobs import JobController
 from .kubelets import Kubelets, KubeletTimes
-from .objects import ApiJob
 from .owners import controller_of
 from .storage import Storage, claim_of_pod
-from .workloads import Controller, Remaker, ReplicaController, StatefulController
+from .workloads import Controller, Remaker
 from .world import BudgetObject, ControllerObject, KnownObject, Owner, PodObject, StorageObject, World
 
 if TYPE_CHECKING:
@@ -154,7 +153,7 @@ class Cluster:
             case StorageObject(api=api):
                 self.storage.add_volume(api)  # type: ignore[arg-type] # no claim
             case ControllerObject():
-                controller = self.controllers[item.owner] = _controller_of(item, self)
+                controller = self.controllers[item.owner] = controller_for(item, self)
                 self.history.controller_added(controller, self._group_of(controller))
                 for sim in self.pods.values():
                     if sim.controller is not controller and controller_of(sim.api.metadata) == item.owner:
@@ -388,14 +387,3 @@ class Cluster:
         if sim.pod.node_name and self.pods_on.get(sim.pod.node_name, {}).pop(sim.pod.uid, None) is not None:
             self.history.usage_changed(sim.pod, -1)
             self.storage.detach(sim.pod, (other.pod for other in self.pods_on[sim.pod.node_name].values()))
-
-
-def _controller_of(item: ControllerObject, cluster: Cluster) -> Controller:
-    """Return the controller for an object."""
-    if isinstance(item.api, ApiJob):
-        return JobController(item, item.api, cluster)
-    if item.owner.kind == "DaemonSet":
-        return DaemonController(item, item.api, cluster)
-    if item.owner.kind == "StatefulSet":
-        return StatefulController(item, item.api, cluster)
-    return ReplicaController(item, item.api, cluster)
