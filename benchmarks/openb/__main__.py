@@ -12,7 +12,7 @@ JSON: {
   "openb": [{"workload", "ties", "seed",
              "alloc_pct": {"90", "95", "100", "130"},   GPUs in use, percent of the cluster, when so many percent had been asked for
              "frag_ratio": {"50", "80", "90"},          expected fragments, percent of what is idle
-             "decisions_per_second"}],                  of processor time, in the engine
+             "decisions_per_second"}],                  in the engine alone, on an otherwise idle machine
   "mean": {"alloc_pct", "frag_ratio", "decisions_per_second"},
   "published": {policy: {"alloc_pct", "frag_ratio"}}    empty for a workload that was not published
 }
@@ -67,7 +67,7 @@ def show(found: dict[str, Any]) -> None:
         alloc = "".join(_number(figures["alloc_pct"][str(point)]) for point in ALLOC_POINTS)
         frag = "".join(_number(figures["frag_ratio"][str(point)]) for point in FRAG_POINTS)
         print(f"{name:16}{alloc}    {frag}")
-    print(f"{found['mean']['decisions_per_second']:.0f} decisions per second of processor time, default profile")
+    print(f"{found['mean']['decisions_per_second']:.0f} decisions per second, default profile")
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
