@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import structs
-
 from scheduler.framework.status import ClusterEvent, Reason, Status
 from scheduler.model import Namespace
 from scheduler.model.device_claims import ClaimReleased, DeviceClaim
@@ -29,15 +27,16 @@ from scheduler.model.storage import (
 from scheduler.model.topology import Topology
 
 from . import inputs as i
+from .group_changes import GroupChanges
 from .machines import MachineWarnings
 from .rejections import SHUN_SECONDS, is_rejection, rejected_at
 from .reporter import pod_ref
-from .workloads import is_same_for_scheduling, workload_key_of
+from .workloads import is_same_for_scheduling
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scheduler.model import Gang, GangKey, Node, Pod
+    from scheduler.model import Node, Pod
     from scheduler.state.objects import Key
 
     from .commit import Commit
@@ -77,7 +76,7 @@ class Intake:
         self._health = health
         self._core = core
         self._commit = commit
-        self._rollback = rollback
+        self._groups = GroupChanges(core, rollback, health)
         self._machines = MachineWarnings(core)
         self._handlers: dict[type[i.Input], Callable[..., None]] = {
             i.NodeChanged: self._node_changed,
@@ -85,8 +84,8 @@ class Intake:
             i.PodChanged: self._pod_changed,
             i.PodRemoved: self._pod_removed,
             i.PendingPodLeft: self._pending_pod_left,
-            i.GangChanged: self._gang_changed,
-            i.GangRemoved: self._gang_removed,
+            i.GangChanged: self._groups.changed,
+            i.GangRemoved: self._groups.removed,
             i.PriorityClassChanged: self._priority_class_changed,
             i.PriorityClassRemoved: self._priority_class_removed,
             i.BudgetChanged: self._budget_changed,
@@ -149,9 +148,9 @@ class Intake:
         if pod.is_terminal:
             self._victim_gone(pod.uid, now)
         key = core.cluster.gang_of(pod)
-        self._members_changed(key, now)
+        self._groups.members_changed(key, now)
         if left != key:
-            self._members_changed(left, now)
+            self._groups.members_changed(left, now)
             if left is not None and pod.node_name:
                 core.changed(ClusterEvent.GANG_CHANGED)  # as if its group had given up what it had there
 
@@ -225,9 +224,9 @@ class Intake:
         if node_name and not pod.is_terminal:
             core.changed(ClusterEvent.POD_REMOVED, node_name, pod.uid, former_pod=pod)
         self._victim_gone(uid, now)
-        self._members_changed(gang, now)
+        self._groups.members_changed(gang, now)
         if gang is not None and gang not in core.cluster.gangs:
-            self._forget_gang(gang)  # nobody else will say so of a gang that only its pods told of
+            self._groups.forget(gang)  # nobody else will say so of a gang that only its pods told of
 
     def _pending_pod_left(self, happened: i.PendingPodLeft) -> None:
         pod, flight = self._core.cluster.pods.get(happened.uid), self._core.flights.of(happened.uid)
@@ -248,54 +247,6 @@ class Intake:
         for key in self._core.preempting.gone(uid):
             self._core.queue.retry(key, now)
 
-    def _gang_changed(self, happened: i.GangChanged) -> None:
-        core, gang = self._core, happened.gang
-        former = core.cluster.groups.object(gang.key)
-        if former == gang:
-            return
-        self._regroup(core.cluster.groups.put(gang))
-        root = core.cluster.groups.root_of(gang.key)
-        if former is None:
-            self._rollback.found(gang)
-            self._health.found(gang)
-        elif _with_status(former, gang) == gang:
-            return  # its status, which we write
-        core.queues.gang_changed(root)
-        core.workloads.news(workload_key_of(root))
-        core.changed(ClusterEvent.GANG_CHANGED)
-        self._members_changed(root, core.clock())
-
-    def _gang_removed(self, happened: i.GangRemoved) -> None:
-        core = self._core
-        if core.cluster.groups.object(happened.key) is not None:
-            self._members_changed(core.cluster.groups.root_of(happened.key), core.clock())
-            self._regroup(core.cluster.groups.drop(happened.key))
-            core.reporter.forget_workload(workload_key_of(happened.key))
-            self._forget_gang(happened.key)
-            core.changed(ClusterEvent.GANG_CHANGED)  # what it had for itself is open to others now
-            self._members_changed(happened.key, core.clock())
-
-    def _forget_gang(self, key: GangKey) -> None:
-        core = self._core
-        core.reporter.forget_gang(key)
-        self._rollback.forget(key)
-        self._health.forget(key)
-        core.access.shunned.pop(key, None)
-        core.placements.pop(key, None)
-
-    def _regroup(self, groups: list[GangKey]) -> None:
-        """Put the pending pods of some groups where they belong now: their gang may be another one."""
-        core, now = self._core, self._core.clock()
-        for uid in [uid for key in groups for uid in core.cluster.groups.uids(key)]:
-            if core.workloads.of(uid) is not None:
-                core.add_pending(core.cluster.pods[uid], now)
-
-    def _members_changed(self, key: GangKey | None, now: float) -> None:
-        """Look at a gang's waiting members again, as its members or its object changed."""
-        if key is not None:
-            self._core.stale[workload_key_of(key)] = None
-            self._core.reporter.gang_changed(key, now)
-
     def _priority_class_changed(self, happened: i.PriorityClassChanged) -> None:
         self._core.cluster.priority_classes[happened.priority_class.name] = happened.priority_class
         self._class_users_changed(happened.priority_class.name)
@@ -307,7 +258,7 @@ class Intake:
     def _class_users_changed(self, name: str) -> None:
         for gang in list(self._core.cluster.gangs.values()):
             if gang.priority_class_name == name:
-                self._members_changed(gang.key, self._core.clock())
+                self._groups.members_changed(gang.key, self._core.clock())
 
     def _budget_changed(self, happened: i.BudgetChanged) -> None:
         budget = happened.budget
@@ -374,24 +325,12 @@ class Intake:
         gang = core.cluster.gang_of(pod) if pod is not None else None
         if gang is not None:
             self._health.eviction_failed(gang, now)
-            self._members_changed(gang, now)
+            self._groups.members_changed(gang, now)
         for key in core.preempting.failed(happened.uid):
             core.queue.fail(key, Status.error(f"an eviction failed: {happened.message}"), now, rests=True)
 
     def _awaited_done(self, happened: i.AwaitedDone) -> None:
         self._commit.awaited(happened.uid, happened.key, happened.failure)
-
-
-def _with_status(former: Gang, gang: Gang) -> Gang:
-    """Return a gang as it was, but for what is written into its status."""
-    return structs.replace(
-        former,
-        phase=gang.phase,
-        was_complete=gang.was_complete,
-        short_since=gang.short_since,
-        is_shrunk=gang.is_shrunk,
-        generation=gang.generation,
-    )
 
 
 def node_difference(former: Node, node: Node) -> ClusterEvent:

@@ -1,0 +1,95 @@
+"""Changes of groups: a group is new, says something else, or is gone, and its pods may belong to another gang now.
+
+For the intake, which also tells when members of a gang changed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from scheduler.framework.status import ClusterEvent
+
+from .workloads import workload_key_of
+
+if TYPE_CHECKING:
+    from scheduler.model import Gang, GangKey
+
+    from .core import Core
+    from .health import Health
+    from .inputs import GangChanged, GangRemoved
+    from .rollback import Rollback
+
+
+class GroupChanges:
+    """What happens to groups outside, seen from inside."""
+
+    def __init__(self, core: Core, rollback: Rollback, health: Health) -> None:
+        """Take the parts to change."""
+        self._core = core
+        self._rollback = rollback
+        self._health = health
+
+    def changed(self, happened: GangChanged) -> None:
+        """Take a group that is new or says something else."""
+        core, gang = self._core, happened.gang
+        former = core.cluster.groups.object(gang.key)
+        if former == gang:
+            return
+        self._regroup(core.cluster.groups.put(gang))
+        root = core.cluster.groups.root_of(gang.key)
+        if former is None:
+            self._rollback.found(gang)
+            self._health.found(gang)
+        elif _with_status(former, gang) == gang:
+            return  # its status, which we write
+        core.queues.gang_changed(root)
+        core.workloads.news(workload_key_of(root))
+        core.changed(ClusterEvent.GANG_CHANGED)
+        self.members_changed(root, core.clock())
+
+    def removed(self, happened: GangRemoved) -> None:
+        """Take that a group is gone."""
+        core = self._core
+        if core.cluster.groups.object(happened.key) is not None:
+            self.members_changed(core.cluster.groups.root_of(happened.key), core.clock())
+            self._regroup(core.cluster.groups.drop(happened.key))
+            core.reporter.forget_workload(workload_key_of(happened.key))
+            self.forget(happened.key)
+            core.changed(ClusterEvent.GANG_CHANGED)  # what it had for itself is open to others now
+            self.members_changed(happened.key, core.clock())
+
+    def forget(self, key: GangKey) -> None:
+        """Forget what is kept of a gang that is gone."""
+        core = self._core
+        core.reporter.forget_gang(key)
+        self._rollback.forget(key)
+        self._health.forget(key)
+        core.access.shunned.pop(key, None)
+        core.placements.pop(key, None)
+
+    def _regroup(self, groups: list[GangKey]) -> None:
+        """Put the pending pods of some groups where they belong now: their gang may be another one."""
+        core, now = self._core, self._core.clock()
+        for uid in [uid for key in groups for uid in core.cluster.groups.uids(key)]:
+            if core.workloads.of(uid) is not None:
+                core.add_pending(core.cluster.pods[uid], now)
+
+    def members_changed(self, key: GangKey | None, now: float) -> None:
+        """Look at a gang's waiting members again, as its members or its object changed."""
+        if key is not None:
+            self._core.stale[workload_key_of(key)] = None
+            self._core.reporter.gang_changed(key, now)
+
+
+def _with_status(former: Gang, gang: Gang) -> Gang:
+    """Return a gang as it was, but for what is written into its status."""
+    return structs.replace(
+        former,
+        phase=gang.phase,
+        was_complete=gang.was_complete,
+        short_since=gang.short_since,
+        is_shrunk=gang.is_shrunk,
+        generation=gang.generation,
+    )
