@@ -36,10 +36,10 @@ def path(cls: Any) -> str:
     return f"{p.HERE}:{cls.__name__}"
 
 
-#: The order of kube-scheduler 1.37, where DynamicResources stands before the last.
+#: The order of kube-scheduler 1.37.
 KUBE_FILTERS = [
     "NodeName", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit",
-    "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread", "InterPodAffinity",
+    "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread", "InterPodAffinity", "DynamicResources",
     "NodeDeclaredFeatures",
 ]  # fmt: skip
 
@@ -50,10 +50,10 @@ def test_defaults_are_those_of_kube_scheduler():
     assert names(profile, "filter") == KUBE_FILTERS
     assert weights(profile) == {
         "TaintToleration": 3, "NodeAffinity": 2, "NodeResourcesFit": 1, "VolumeBinding": 1, "PodTopologySpread": 2,
-        "InterPodAffinity": 2, "NodeResourcesBalancedAllocation": 1, "ImageLocality": 1,
+        "InterPodAffinity": 2, "DynamicResources": 2, "NodeResourcesBalancedAllocation": 1, "ImageLocality": 1,
     }  # fmt: skip
-    assert names(profile, "post_filter") == ["DefaultPreemption"]
-    assert names(profile, "pod_group_post_filter") == ["GangPreemption"]
+    assert names(profile, "post_filter") == ["DynamicResources", "DefaultPreemption"]
+    assert names(profile, "pod_group_post_filter") == ["DynamicResources", "GangPreemption"]
 
 
 def test_multi_point_adds_and_disables_everywhere():
