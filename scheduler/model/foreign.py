@@ -47,3 +47,9 @@ def foreign_member(api: ApiForeignPod, dialects: Sequence[Dialect] = DIALECTS) -
         scheduler_name=spec.scheduler_name,
         membership=membership,
     )
+
+
+def pending_member(api: ApiPod, dialects: Sequence[Dialect] = DIALECTS) -> Pod | None:
+    """Return what `foreign_member` does of a pod that was read whole."""
+    said = ForeignSpec(scheduler_name=api.spec.scheduler_name, scheduling_group=api.spec.scheduling_group)
+    return foreign_member(ApiForeignPod(metadata=api.metadata, spec=said), dialects)

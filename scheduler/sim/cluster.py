@@ -44,6 +44,7 @@ from scheduler.model.api import Condition
 from scheduler.model.device_claims import DeviceClaim, DeviceClaimTemplate
 from scheduler.model.dialects import membership_of
 from scheduler.model.dialects.own import NAME as OWN_NAME
+from scheduler.model.foreign import pending_member
 from scheduler.model.storage_api import ApiClaim
 
 from .budgets import Budgets
@@ -375,9 +376,11 @@ class Cluster:
         self._publish(sim)
 
     def _publish(self, sim: SimPod) -> None:
-        """Tell the engine of a pod that it may see: a pending one of ours, or an assigned one of anybody."""
+        """Tell the engine of a pod that it may see: a pending one of ours, an assigned one, or any member of a gang."""
         if sim.pod.node_name or self.is_ours(sim):
             self._inputs.append(PodChanged(sim.pod))
+        elif (member := pending_member(sim.api, self.world.dialects)) is not None:
+            self._inputs.append(PodChanged(member))
 
     def _count_in(self, sim: SimPod) -> None:
         self.pods_on.setdefault(sim.pod.node_name, {})[sim.pod.uid] = sim

@@ -20,7 +20,7 @@ import msgspec
 
 from scheduler.model import Gang, budget_from_api, node_from_api, priority_class_from_api
 from scheduler.model.api import ApiBudget, ApiNode, ApiPod, ApiPodGroup, ApiPriorityClass
-from scheduler.model.dialects import DIALECTS
+from scheduler.model.dialects import DIALECTS, membership_of
 from scheduler.model.dialects.owner_objects import ApiOwner
 from scheduler.model.storage_api import ApiClaim, ApiPersistentVolume, ApiStorageClass
 from scheduler.model.times import parse_time
@@ -267,7 +267,7 @@ class _Builder:
         yield ControllerObject(owner, self.owners.root_of(owner), self._stamped(admitted), run_seconds)
 
     def _pod(self, loaded: Loaded, api: ApiPod) -> Iterator[PodObject]:
-        """Yield a pod, unless it has ended, is not ours to place, or its controller will make it."""
+        """Yield a pod, unless it has ended, is neither ours to place nor in a gang, or its controller will make it."""
         owner = self.owners.owner_of(api)
         if api.status.phase in _TERMINAL or (owner and owner in self.owners.idle and not api.spec.node_name):
             return
@@ -280,8 +280,9 @@ class _Builder:
         spec = self.admission.admit(api.spec if is_bound else self._ours(api.spec, owner))
         if not is_bound and spec.scheduler_name not in self.options.scheduler_names:
             self.notes.foreign += 1
-            return
-        if not is_bound:
+            if membership_of(api, self.options.dialects) is None:
+                return  # of others that wait, members of gangs alone are seen, as in a cluster
+        elif not is_bound:
             self.notes.look_at_workload(loaded.document, api)
             self.notes.look_at_volumes(loaded.document, api.metadata.namespace, spec.volumes or ())
         runs_on = owner is not None and owner.kind in ("ReplicaSet", "Deployment", "StatefulSet", "DaemonSet")

@@ -168,3 +168,16 @@ def test_kinds_of_the_configuration_are_read() -> None:
     found = workload(run(*world, load={"dialects": dialects_of([kind])}), "g")
     assert (found.kind, found.waiting) == ("PodGroup", 1)
     assert "1 Batch (example.com/v1)" in a_world(*world).notes[0]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_pending_member_of_another_scheduler_is_an_error_at_its_gang(case: str) -> None:
+    """As in a cluster: it is told with how many pods name whom, and the gang waits though there is room for all."""
+    objects, said = CASES[case]
+    ours, other = members(2, **said)
+    other["spec"]["schedulerName"] = "somebody"
+    found = workload(run(*nodes(2), *objects, ours, other), "g")
+    assert (found.waiting, found.nodes) == (1, ())
+    assert "different schedulers: ai-scheduler (1), somebody (1); allowed is one for all" in found.reason
+    found = workload(run(*nodes(2), *objects, ours, other, load={"schedule_all": True}), "g")
+    assert (found.waiting, len(found.nodes)) == (0, 2)
