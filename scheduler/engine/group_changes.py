@@ -43,6 +43,8 @@ class GroupChanges:
             self._rollback.found(gang)
             self._health.found(gang)
         elif _with_status(former, gang) == gang:
+            if gang.is_once_enough:  # its status, which others write, may say that nobody is waited for any more
+                self.members_changed(root, core.clock())
             return  # its status, which we write
         core.queues.gang_changed(root)
         core.workloads.news(workload_key_of(root))
@@ -54,11 +56,17 @@ class GroupChanges:
         core = self._core
         if core.cluster.groups.object(happened.key) is not None:
             self.members_changed(core.cluster.groups.root_of(happened.key), core.clock())
-            self._regroup(core.cluster.groups.drop(happened.key))
+            self._regroup(core.cluster.groups.drop(happened.key, was_complete=self._was_complete(happened.key)))
             core.reporter.forget_workload(workload_key_of(happened.key))
             self.forget(happened.key)
             core.changed(ClusterEvent.GANG_CHANGED)  # what it had for itself is open to others now
             self.members_changed(happened.key, core.clock())
+
+    def _was_complete(self, key: GangKey) -> bool:
+        """Tell whether the gang that a group is a part of has had its minimum, as far as this process or a status knows."""
+        root = self._core.cluster.groups.root_of(key)
+        gang = self._core.cluster.gangs.get(root)
+        return root in self._core.completed or (gang is not None and gang.was_complete)
 
     def forget(self, key: GangKey) -> None:
         """Forget what is kept of a gang that is gone."""

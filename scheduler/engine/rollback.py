@@ -53,8 +53,8 @@ class Rollback:
             self._core.completed.discard(gang.key)
             if not any(self._core.cluster.counts_as_placed(pod) for pod in members):
                 self._core.partial.pop(gang.key, None)  # nobody is held: the next start has all of its time
-        elif not needs_with(gang, bound, self._core.cluster).missing():
-            self._core.completed.add(gang.key)
+        elif not needs_with(gang, bound, self._core.cluster).missing() or (gang.expected_parts and gang.was_complete):
+            self._core.completed.add(gang.key)  # a gang group that was complete once stays so
             self._core.partial.pop(gang.key, None)
         elif self._shows_that_it_was_complete(gang, members):
             self._core.completed.add(gang.key)

@@ -84,6 +84,8 @@ class Gang(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     is_composite: bool = False
     #: Of a group of groups, the names of those that must be there, beyond the number in `min_subgroups`.
     expected_parts: tuple[str, ...] = ()
+    #: It is a part of a group of groups that, complete once, stays so: when this part goes after that, nobody waits for it.
+    is_once_enough: bool = False
 
     schedule_timeout_seconds: int = DEFAULT_SCHEDULE_TIMEOUT_SECONDS
     priority_class_name: str = ""

@@ -265,6 +265,7 @@ class ClusterState:
     def validate(self) -> list[str]:
         """Compare with a state rebuilt from scratch; return the differences as sentences, none if all is well."""
         fresh = ClusterState()
+        fresh.groups.take_up_ended(self.groups)
         for group in self.groups.objects():
             fresh.groups.put(group)
         for node in self.nodes.values():

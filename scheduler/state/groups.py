@@ -35,22 +35,32 @@ class Groups:
         self._parts: dict[GangKey, dict[GangKey, None]] = {}
         #: Group → uids of the pods that name it.
         self._pods: dict[GangKey, dict[str, None]] = {}
+        #: Group of groups → names of the parts that went after it was complete, and are needed no more; no object tells of them.
+        self._ended: dict[GangKey, dict[str, None]] = {}
 
     def put(self, gang: Gang) -> list[GangKey]:
         """Add or change a group object; return the groups whose pods may belong to another gang now."""
         former = self._objects.get(gang.key)
         old_root = self.root_of(gang.key)
         self._objects[gang.key] = gang
+        if gang.parent:
+            self._ended.get(parent_key(gang), {}).pop(gang.key.name, None)
         if former is None or former.parent != gang.parent:
             self._link(former, gang)
         return self._renewed(gang.key, old_root)
 
-    def drop(self, key: GangKey) -> list[GangKey]:
-        """Forget a group object; return the groups whose pods may belong to another gang now."""
+    def drop(self, key: GangKey, *, was_complete: bool = False) -> list[GangKey]:
+        """Forget a group object; return the groups whose pods may belong to another gang now.
+
+        `was_complete` says that its gang had its minimum: a part for which once is enough is then waited for no more.
+        """
         old_root = self.root_of(key)
         former = self._objects.pop(key, None)
         if former is None:
             return []
+        self._ended.pop(key, None)
+        if was_complete and former.is_once_enough:
+            self._ended.setdefault(parent_key(former), {})[key.name] = None
         self._link(former, None)
         return self._renewed(key, old_root)
 
@@ -65,6 +75,10 @@ class Groups:
     def objects(self) -> list[Gang]:
         """Return all group objects as they are told."""
         return list(self._objects.values())
+
+    def take_up_ended(self, other: Groups) -> None:
+        """Take from other groups which parts are needed no more, before any object is put."""
+        self._ended = {key: dict(names) for key, names in other._ended.items()}
 
     def join(self, pod: Pod) -> None:
         """Note that a pod names its group, and what it implies of it."""
@@ -196,7 +210,10 @@ class Groups:
         subgroups += self._awaited(group, "")
         if group.parent:
             problems.append(f"spec.parentCompositePodGroupName: {group.parent!r} leads back to the group itself")
-        return msgspec.structs.replace(group, subgroups=tuple(subgroups), problems=tuple(problems))
+        was_complete = group.was_complete or self._parts_were_complete(group)
+        return msgspec.structs.replace(
+            group, subgroups=tuple(subgroups), problems=tuple(problems), was_complete=was_complete
+        )
 
     def _add_parts(self, key: GangKey, parent: str, level: int, subgroups: list[Subgroup], problems: list[str]) -> None:
         """Append the groups below one, parents first."""
@@ -217,9 +234,16 @@ class Groups:
             self._add_parts(part_key, name, level + 1, subgroups, problems)
             subgroups += self._awaited(part, name)
 
+    def _parts_were_complete(self, group: Gang) -> bool:
+        """Tell whether all parts of a group of groups that exist say that it was complete, and that once is enough."""
+        parts = [self._objects[key] for key in self._parts.get(group.key, ())]
+        return bool(group.expected_parts and parts) and all(p.is_once_enough and p.was_complete for p in parts)
+
     def _awaited(self, group: Gang, name: str) -> Iterator[Subgroup]:
         """Yield a stand-in, which has a minimum and no pods, for each group that is needed below one and does not exist yet."""
-        there = {part.name for part in self._parts.get(group.key, ())}
+        if self._parts_were_complete(group):
+            return
+        there = {part.name for part in self._parts.get(group.key, ())} | self._ended.get(group.key, {}).keys()
         missing = [part for part in group.expected_parts if part not in there]
         count = max(0, (group.min_subgroups or 0) - len(there) - len(missing))
         missing += [f"group {len(there) + number} of {group.min_subgroups}" for number in range(1, count + 1)]

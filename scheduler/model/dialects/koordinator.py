@@ -3,8 +3,9 @@
 For the list of dialects; `koordinator_topology` reads the network topology.  The two labels of the old light Coscheduling,
 `pod-group.scheduling.sigs.k8s.io/name` and `/min-available`, are read as Koordinator reads them.  Both modes, Strict and
 NonStrict, bind nobody before the minimum is reached; they differ in what is held while waiting, and nothing is held here.
-Not honoured: `total-number` (waiting is for the minimum), `match-policy` beyond its spelling (members that are bound count),
-`timeout` (Koordinator's own note).  Gang groups are groups of groups, of which all are needed, as far as PodGroups of one namespace
+Not honoured: `total-number` (waiting is for the minimum), `timeout` (Koordinator's own note), and of `match-policy` all but what
+`once-satisfied`, the default, says of a gang group: that was complete once, it waits no more for gangs whose PodGroups are gone.
+With each policy members that are bound count.  Gang groups are groups of groups, of which all are needed, as far as PodGroups of one namespace
 tell of them; told by pods alone, or across namespaces, they are a problem, as splitting one breaks it.
 """
 
@@ -41,10 +42,12 @@ MINIMUM_ANNOTATION = f"{PREFIX}/min-available"
 WAITING_ANNOTATION = f"{PREFIX}/waiting-time"
 GROUPS_ANNOTATION = f"{PREFIX}/groups"
 INDEX_ANNOTATION = f"{PREFIX}/network-topology-index"
+POLICY_ANNOTATION = f"{PREFIX}/match-policy"
+ONCE_SATISFIED = "once-satisfied"
 #: Annotations that have a few values: which ones.
 CHOICES = {
     f"{PREFIX}/mode": ("Strict", "NonStrict"),
-    f"{PREFIX}/match-policy": ("once-satisfied", "only-waiting", "waiting-and-running"),
+    POLICY_ANNOTATION: (ONCE_SATISFIED, "only-waiting", "waiting-and-running"),
 }
 
 
@@ -92,6 +95,8 @@ def read(api: ApiPodGroup) -> tuple[Gang, ...]:
         schedule_timeout_seconds=timeout,
         topology=topology_of(shared["annotations"], problems),
         was_complete=api.status.phase in COMPLETE_PHASES,
+        is_once_enough=bool(names)
+        and (shared["annotations"].get(POLICY_ANNOTATION) or ONCE_SATISFIED) == ONCE_SATISFIED,
         problems=tuple(problems),
     )
     if not names:
