@@ -100,6 +100,10 @@ class Balances(RowFollower):
         #: Sums of floats are those of integers as far as they are below what is offered; beyond that all shares are 1.
         self._is_exact = all(column.max(initial=0) <= EXACT for column in columns)
         self._used: list[Numbers] = [column.astype(np.float64 if self._is_exact else np.int64) for column in requested]
+        #: Name, amounts in use and position of each resource, for `update`.
+        self._columns = [
+            (name, column, k) for k, (name, column) in enumerate(zip(self._names, self._used, strict=True))
+        ]
         self._offered: list[Floats] = [column.astype(np.float64) for column in columns]
         self._is_everywhere = all(column.all() for column in columns)
         #: By resource: no node has less left.
@@ -116,15 +120,19 @@ class Balances(RowFollower):
         """Take over one row."""
         requested, allocatable, least = row.requested, row.node.allocatable, self._least
         shares = []
-        for number, name in enumerate(self._names):
+        for name, column, number in self._columns:
             used, offered = requested.get(name, 0), allocatable.get(name, 0)
-            self._used[number][index] = min(used, LARGEST)
+            column[index] = used if used < LARGEST else LARGEST  # noqa: FURB136 - a third of the price of min()
             free = offered - used
-            if free < least[number]:  # noqa: PLR1730 - a third of the price of min()
+            if free < least[number]:  # noqa: PLR1730 - likewise
                 least[number] = free
             if offered > 0:
                 shares.append(float(used) / float(offered) if free > 0 else 1.0)
-        self._base[index] = BASE - balance_of(shares)
+        if len(shares) == PAIR:
+            first, second = shares
+            self._base[index] = BASE - int((1 - abs(first - second) / 2) * 100)
+        else:
+            self._base[index] = BASE - balance_of(shares)
 
     def scores(self, counts: Sequence[int], nodes: Nodes) -> Ints:
         """Return 75 and half of what the balance of each node gains or loses by such a request."""
