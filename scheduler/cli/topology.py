@@ -33,7 +33,7 @@ def topology() -> None:
 @click.option("--free", metavar="GPUS", help="The GPUs that are free, such as 0,1,5; without it, all of a file, or what a node reports.")  # fmt: skip
 @click.option("-o", "--output", type=click.Choice(["text", "svg", "json"]), default="text", show_default=True)
 def show(source: str, product: str, free: str | None, output: str) -> None:
-    r"""Print a machine, and the best set of GPUs of each size.
+    """Print a machine, and the best set of GPUs of each size.
 
     FILE is the text of `nvidia-smi topo -m`, the value of the annotation node-topology, or a manifest of a NodeTopology or a Node; - is
     standard input. What is no file is the name of a NODE of the cluster that kubectl speaks to.
@@ -41,7 +41,7 @@ def show(source: str, product: str, free: str | None, output: str) -> None:
     \b
       nvidia-smi topo -m | ai-scheduler topology show -
       ai-scheduler topology show node-1 -o svg > node-1.svg
-    """
+    """  # noqa: D301 - click's mark of a paragraph that keeps its lines
     from scheduler.topology import TopologyError, mask_of_gpus  # noqa: PLC0415 - numpy is slow to import
 
     from .machine_page import best_sets, machine_json, machine_text  # noqa: PLC0415 - likewise
@@ -66,9 +66,9 @@ def show(source: str, product: str, free: str | None, output: str) -> None:
 @topology.command("check")
 @click.argument("file", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True))
 def check(file: str) -> None:
-    """Run vectors of NVIDIA's go-gpuallocator, each in the policy that it names: best_effort, static_dgx or simple.
+    """Run vectors of NVIDIA's go-gpuallocator.
 
-    A line for each one, then "N of M". Exits with 1 unless all pass.
+    Each is run in the policy that it names: best_effort, static_dgx or simple. A line for each one, then "N of M". Exits with 1 unless all pass.
     """
     from scheduler.topology import TopologyError  # noqa: PLC0415 - numpy is slow to import
     from scheduler.topology.vectors import read_vectors, run_vectors  # noqa: PLC0415 - likewise

@@ -93,7 +93,7 @@ def _refusals(found: Explanation, position: int, status: Status | None) -> Itera
 def _score_table(found: Explanation) -> Table:
     """Return one row for each feasible node, best first: raw and normalised scores, and the weighted total."""
     plugins = list(found.scores)
-    heads = (f"{plugin} ×{found.scores[plugin].weight}" for plugin in plugins)
+    heads = (f"{plugin}\n×{found.scores[plugin].weight}" for plugin in plugins)
     table = _table(("node", "total", *heads), right=True)
     order = sorted(range(len(found.totals)), key=lambda i: (-found.totals[i], i))
     best = set(found.best)

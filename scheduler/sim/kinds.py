@@ -30,6 +30,7 @@ from scheduler.model.node_resource_topology import VERSION as NUMA_VERSION
 from scheduler.model.node_resource_topology import ApiNodeResourceTopology
 from scheduler.model.node_topology import ApiNodeTopology
 from scheduler.model.owner_api import ApiNamespace, ApiService
+from scheduler.model.queue_api import ApiQueue
 from scheduler.model.queue_dialects import QUEUE_KINDS, ApiQueueObject
 from scheduler.model.storage_api import (
     ApiClaim,
@@ -55,7 +56,7 @@ from .checks import (
 from .defaults import HIGHEST_USER_PRIORITY
 from .device_checks import device_problems
 from .objects import ApiJob, ApiReplicas
-from .schema import type_problems, without_nulls
+from .schema import type_problems, unknown_fields, without_nulls
 from .storage_checks import pod_volume_problems, storage_problems, template_problems
 from .topology_checks import network_problems, node_topology_problems
 
@@ -215,7 +216,7 @@ def _problems(api: WireObject, body: dict[str, Any], kind: Kind) -> Iterator[Fou
         case ApiNamespace() | ApiService():
             pass
         case _ if isinstance(api, ApiQueueObject):
-            yield from queue_problems(api, kind.kind)
+            yield from queue_problems(api, body, kind.kind)
         case ApiTopology() | ApiHyperNode() | ApiNodeResourceTopology():
             yield from network_problems(api, body, kind.group)
         case ApiNodeTopology():
@@ -226,8 +227,10 @@ def _problems(api: WireObject, body: dict[str, Any], kind: Kind) -> Iterator[Fou
             yield from storage_problems(api)
 
 
-def queue_problems(api: ApiQueueObject, kind: str) -> Iterator[Found]:
+def queue_problems(api: ApiQueueObject, body: dict[str, Any], kind: str) -> Iterator[Found]:
     """Check a queue of any project; what only the tree of queues can tell is no problem of one object."""
+    if isinstance(api, ApiQueue):
+        yield from unknown_fields(body.get("spec", {}), type(api.spec), "spec")
     read = next(known.read for known in QUEUE_KINDS if known.api_type is type(api) and known.kind == kind)
     for text in getattr(read(api), "problems", ()):
         path, _, said = text.partition(": ")
@@ -263,10 +266,7 @@ def _group_problems(api: ApiPodGroup, body: dict[str, Any]) -> Iterator[Found]:
     if timeout is not None and timeout < 1:
         yield "spec.scheduleTimeoutSeconds", f"{timeout} is out of range; allowed: seconds from 1"
     yield from quantity_problems(api.spec.min_resources, "spec.minResources")
-    known = msgspec.structs.fields(type(api.spec))
-    for key in body.get("spec", {}):
-        if key not in {field.encode_name for field in known}:
-            yield f"spec.{key}", f"is unknown; allowed: {', '.join(field.encode_name for field in known)}"
+    yield from unknown_fields(body.get("spec", {}), type(api.spec), "spec")
 
 
 def _budget_problems(api: ApiBudget) -> Iterator[Found]:

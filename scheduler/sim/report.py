@@ -167,12 +167,16 @@ def waiting_text(workload: WorkloadOutcome) -> str:
 
 
 def _print_use(outcome: Outcome, console: Console) -> None:
-    console.print("[bold]In use[/bold]")
-    for name, used in (("GPUs", "gpus"), ("CPU", "millicores")):
+    there = [
+        (name, used)
+        for name, used in (("GPUs", "gpus"), ("CPU", "millicores"))
+        if any(getattr(sample, f"{used}_total") for sample in outcome.samples)
+    ]
+    if there:
+        console.print("[bold]In use[/bold]")
+    for name, used in there:
         total = f"{used}_total"
         shares = shares_over_time(outcome, used, _SPARKS)
-        if not any(getattr(sample, total) for sample in outcome.samples):
-            continue
         line = f"{sparkline(shares)}  " if (console.encoding or "").lower().startswith("utf") else ""
         mean, peak = percent(outcome.mean_share(used, total)), percent(outcome.peak_share(used, total))
         console.print(f"  {name:<5} {line}mean {mean}, peak {peak}", highlight=False)

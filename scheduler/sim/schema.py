@@ -1,7 +1,8 @@
 """Compares what was written with the wire types, and tells every difference with its path.
 
 For the loader: msgspec stops at the first difference and does not name keys of mappings; a user wants all of them.  Fields
-that the types do not have are left to others: the wire types cover what scheduling reads, not the whole API.
+that the types do not have are only told where it is asked for, of our own kinds: elsewhere the wire types cover what
+scheduling reads, not the whole API.
 """
 
 from __future__ import annotations
@@ -30,6 +31,26 @@ def without_nulls(value: Any) -> Any:
 def type_problems(value: Any, wire_type: type) -> Iterator[tuple[str, str]]:
     """Yield (path, sentence) for each part of a value that has another type than the wire type says."""
     yield from _differences(value, _info(wire_type), "")
+
+
+def unknown_fields(value: Any, wire_type: type, path: str) -> Iterator[tuple[str, str]]:
+    """Yield (path, sentence) for each field, however deep, that a value of the right types has and the wire type has not."""
+    yield from _unknown(value, _info(wire_type), path)
+
+
+def _unknown(value: Any, info: msgspec.inspect.Type, path: str) -> Iterator[tuple[str, str]]:
+    kinds = info.types if isinstance(info, msgspec.inspect.UnionType) else (info,)
+    match next((kind for kind in kinds if _fits(value, kind)), info):
+        case msgspec.inspect.StructType(fields=fields):
+            known = {field.encode_name: field.type for field in fields}
+            for key, item in value.items():
+                if key in known:
+                    yield from _unknown(item, known[key], _join(path, key))
+                else:
+                    yield _join(path, str(key)), f"is unknown; allowed: {', '.join(known)}"
+        case msgspec.inspect.ListType(item_type=item_type):
+            for index, item in enumerate(value):
+                yield from _unknown(item, item_type, f"{path}[{index}]")
 
 
 @lru_cache(maxsize=64)

@@ -217,6 +217,25 @@ def test_an_unknown_key_of_our_own_group_is_told() -> None:
     assert "spec.minMembers: is unknown; allowed: minMember," in found
 
 
+def test_an_unknown_key_of_a_part_of_our_own_group_is_told() -> None:
+    """Misspelt keys deep inside, also in lists, are told with their paths."""
+    group = a_gang("g", 2, 1)[0]
+    group["spec"]["roles"] = [{"name": "a", "minMember": 1, "topology": {"require": "rack"}}]
+    group["spec"]["whenIncomplete"] = {"policies": "Evict"}
+    role, incomplete = problems_of(group)
+    assert "spec.roles[0].topology.require: is unknown; allowed: name, required, preferred, " in role
+    assert "spec.whenIncomplete.policies: is unknown; allowed: policy, gracePeriodSeconds" in incomplete
+
+
+def test_an_unknown_key_of_our_own_queue_is_told() -> None:
+    """A misspelt limit would be none; the API server refuses it as well."""
+    spec = {"resources": [{"name": "nvidia.com/gpu", "limit": 8}, {"name": "cpu", "limt": 2}], "order": "Fair"}
+    api_version = f"{PREFIX}/v1alpha1"
+    limit, order = problems_of({"apiVersion": api_version, "kind": "Queue", "metadata": {"name": "q"}, "spec": spec})
+    assert "spec.resources[1].limt: is unknown; allowed: name, guaranteed, limit, weight" in limit
+    assert "spec.order: is unknown; allowed: parent, resources, priority, " in order
+
+
 @pytest.mark.parametrize("metadata", [None, [], "x", {}, {"name": 3}, {"name": None}])
 def test_metadata_of_any_shape_is_a_problem_and_no_crash(metadata: Any) -> None:
     """Whatever stands where metadata should stand, the answer is a sentence."""

@@ -99,9 +99,8 @@ class GangPreemption(Plugin):
         if reachable < workload.needed:
             return _no("preemption: evicting every less important pod would not make enough room.", reachable)
         retry_at = rules.retry_at if rules is not None else None
-        return _no(
-            "preemption: no set of less important pods makes room for the whole gang.", workload.needed, retry_at
-        )
+        whom = "the whole gang" if workload.gang else "the pod"
+        return _no(f"preemption: no set of less important pods makes room for {whom}.", workload.needed, retry_at)
 
     def _consolidate(self, workload: Workload, trial: Trial) -> Generator[int, None, PostFilterResult | None]:
         """Return a plan that moves restartable units, each to a place of its own; those that have none stay where they are."""
