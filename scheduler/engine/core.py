@@ -27,7 +27,7 @@ from .topologies import TopologyStatuses
 from .workloads import Workloads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from scheduler.config import SchedulerConfiguration
     from scheduler.framework.effects import Effect, PlacementSummary
@@ -93,6 +93,10 @@ class Core:
     def runtime_of(self, workload: Workload) -> Runtime:
         """Return the profile that a workload asks for."""
         return self.runtimes[next(iter(workload.pods.values())).scheduler_name]
+
+    def is_ours(self, members: Sequence[Pod]) -> bool:
+        """Tell whether a gang is to be told of and minded here; of another scheduler, perhaps one like this, if all members are its."""
+        return not members or any(pod.scheduler_name in self.runtimes for pod in members)
 
     def changed(
         self, event: ClusterEvent, node_name: str = "", pod_uid: str = "", key: tuple[str, str] = ("", ""), *,

@@ -256,6 +256,9 @@ class Engine:
         if gang is None:
             return
         members = core.cluster.members(key)
+        if not core.is_ours(members):
+            self._health.forget(key)
+            return
         if is_loose(gang) and not any(map(core.cluster.counts_as_placed, members)):
             return
         entry = core.queue.get(workload_key_of(key))

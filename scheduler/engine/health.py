@@ -107,6 +107,9 @@ class Health:
         due = [key for key in self._below if (time := self._deadline(key)) is not None and time <= now]
         for key in due:
             gang, members, shortfall = core.cluster.gangs[key], core.cluster.members(key), self._below[key]
+            if not core.is_ours(members):
+                self.forget(key)
+                continue
             if is_on_its_way(core, gang, members):
                 shortfall.not_before = now + GRACE_SECONDS
             elif gang.incomplete_policy == "Shrink":

@@ -7,12 +7,12 @@ import math
 import msgspec
 import pytest
 
-from scheduler.framework.effects import EvictPod
+from scheduler.framework.effects import EvictPod, SetGangStatus
 from scheduler.model.api import Condition
 from tests.builders import a_gang, a_node, a_pod
 
 from .shapes import members, nodes, running, stays
-from .world import World
+from .world import START, World
 
 
 def satisfied(world, name="job"):
@@ -377,3 +377,13 @@ def test_room_of_a_lost_member_is_taken_back_from_the_less_important():
     world.add(members("job", 1, start=7, priority=5)).run().wait(5)
     assert world.evicted == ["weak"]
     assert world.node_of("job-7") == home
+
+
+def test_gangs_of_another_scheduler_are_left_to_it():
+    """Two schedulers of this kind may serve one cluster, by different names: each tells of its own gangs, and evicts no others'."""
+    gang = a_gang("theirs", 2).when_incomplete("Evict", 10).build()
+    gang = msgspec.structs.replace(gang, was_complete=True, short_since=START - 100)
+    pods = [a_pod(f"theirs-{k}").gang("theirs").scheduler("another").gpus(8).build() for k in range(2)]
+    world = World(nodes(2), gang, pods[0]).wait(5)
+    world.add(msgspec.structs.replace(pods[1], node_name="n0", phase="Running")).wait(600)
+    assert not [e for e in world.effects if isinstance(e, (EvictPod, SetGangStatus))]
