@@ -2,7 +2,7 @@
 
 import threading
 import time
-from typing import Self
+from typing import Any, Self
 
 from e2e.controlplane.cluster import ControlPlane
 
@@ -34,11 +34,20 @@ class PodTimes:
         self._is_over.set()
 
     def _watch(self) -> None:
-        for event in self._plane.watch(f"{self._path}?resourceVersion={self._version}", _LONGEST_SECONDS):
-            if self._is_over.is_set():
-                return
-            name, now = event["object"]["metadata"].get("name", ""), time.monotonic()
-            if event["type"] == "DELETED":
-                self.gone.setdefault(name, now)
-            elif event["object"].get("spec", {}).get("nodeName"):
-                self.bound.setdefault(name, now)
+        """Goes on where the last stream ended: the server ends those of watchers that cannot keep up."""
+        while not self._is_over.is_set():
+            path = f"{self._path}?resourceVersion={self._version}"
+            for event in self._plane.watch(path, _LONGEST_SECONDS):
+                if self._is_over.is_set():
+                    return
+                if event["type"] == "ERROR":
+                    raise RuntimeError(f"the watch of {self._path} failed: {event['object']}")
+                self._note(event["type"], event["object"])
+
+    def _note(self, kind: str, pod: dict[str, Any]) -> None:
+        name, now = pod["metadata"].get("name", ""), time.monotonic()
+        self._version = pod["metadata"]["resourceVersion"]
+        if kind == "DELETED":
+            self.gone.setdefault(name, now)
+        elif pod.get("spec", {}).get("nodeName"):
+            self.bound.setdefault(name, now)

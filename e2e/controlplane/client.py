@@ -33,7 +33,7 @@ class ApiError(Exception):
 class Client:
     """Sends JSON requests with a bearer token over one kept connection per thread."""
 
-    def __init__(self, server: str, token: str, certificate_authority: str, timeout_seconds: float = 30) -> None:
+    def __init__(self, server: str, token: str, certificate_authority: str, timeout_seconds: float = 120) -> None:
         """Takes the server's URL, a token and the PEM text of the certificates to trust."""
         location = urlsplit(server)
         self._host = location.hostname or ""
