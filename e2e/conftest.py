@@ -95,7 +95,7 @@ def world(scheduler: Replica, control_plane: ControlPlane, namespace: str) -> It
     own.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # it goes before others are tested: it would write Queue statuses as well
 def default_scheduler(
     installed: ControlPlane, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Replica | KubeScheduler]:
