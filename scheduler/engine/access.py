@@ -6,11 +6,13 @@ For plugins.  What they ask for is done at the end of the running call: allow, r
 from __future__ import annotations
 
 import zlib
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.framework.counting import Counting
 from scheduler.framework.runtime import call
 from scheduler.model.hypernode import HyperNode
 from scheduler.state.fabrics import Fabrics, UnknownLevelError
@@ -161,6 +163,21 @@ class Access:
             if status is not None:
                 return status
         return runtime.status_at(state, pod, nodes, row)
+
+    def counting(self, state: CycleState, pod: Pod) -> Counting | None:
+        """Return what is counted for a pod, if nothing else that stands on nodes keeps it off them."""
+        runtime, snapshot = self._runtimes[pod.scheduler_name], self.snapshot
+        found = runtime.counting_filter(state, pod)
+        if found is None:
+            return None
+        plugin, asked = found
+        asks = tuple([(resource, count) for resource, count in sorted(asked.items()) if count > 0])
+
+        def kept(row: int) -> Sequence[Pod]:
+            return self._nominated_rows({pod.uid}, pod.priority, (snapshot.all_rows[row].node.name,)).get(row, ())
+
+        is_open = runtime.opened(state, pod, snapshot.nodes)
+        return Counting(asks, is_open, kept, partial(runtime.verdict_of, plugin, state, pod))
 
     def rules(self, workload: Workload) -> Reclaim | None:
         """Return whom a workload may have evicted where there are queues; None without."""

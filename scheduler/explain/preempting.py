@@ -24,6 +24,7 @@ from .explanation import PreemptionExplanation
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from scheduler.framework.counting import Counting
     from scheduler.framework.cycle_state import CycleState
     from scheduler.framework.handle import Handle
     from scheduler.framework.runtime import Runtime
@@ -47,15 +48,17 @@ def explain_preemption(
         if found.ineligible:
             preempted = Status.unschedulable(Reason("NoPreemption", f"preemption: {found.ineligible}"))
         else:
-            preempted = _dry_run(plugin, pod, statuses, look, found)
+            counting = handle.counting(state, pod) if early is None else None
+            preempted = _dry_run(plugin, pod, statuses, look, counting, found)
     failure = Failure(handle.snapshot.nodes, statuses, early)
     found.post_filter = _post_filter(runtime, state, pod, failure, plugin, preempted)
     return found
 
 
 def _dry_run(
-    plugin: DefaultPreemption, pod: Pod, statuses: Sequence[Status | None], look: Look, found: PreemptionExplanation
-) -> PostFilterResult | Status:
+    plugin: DefaultPreemption, pod: Pod, statuses: Sequence[Status | None], look: Look, counting: Counting | None,
+    found: PreemptionExplanation,
+) -> PostFilterResult | Status:  # fmt: skip
     """Try every node that evictions might help; return how the plugin ends."""
     handle = plugin.handle
     rows = [row for row, status in enumerate(statuses) if status is not None and status.code is Code.UNSCHEDULABLE]
@@ -63,7 +66,8 @@ def _dry_run(
     now = handle.now()
 
     def outcomes(budgets: Sequence[Budget]) -> dict[str, Candidate | Status]:
-        runs = dry_runs(handle, pod, rows, look, now, budgets=budgets, protect_gangs=plugin.args.protect_gangs)
+        protects = plugin.args.protect_gangs
+        runs = dry_runs(handle, pod, rows, look, now, budgets=budgets, protect_gangs=protects, counting=counting)
         return {names[row]: outcome for row, outcome in runs}
 
     found.potential = [names[row] for row in rows]

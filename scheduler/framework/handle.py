@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from scheduler.state.snapshot import Bools, Nodes, Snapshot
     from scheduler.topology.fabric import Fabric
 
+    from .counting import Counting
     from .cycle_state import CycleState
     from .effects import Effect
     from .status import Status
@@ -155,6 +156,9 @@ class Handle(Protocol):
 
         Pods nominated there are counted first; if it passes so, it is looked at without them, too.
         """
+
+    def counting(self, state: CycleState, pod: Pod) -> Counting | None:
+        """Return what is counted for a pod, if nothing else that stands on nodes keeps it off them, as the snapshot is now."""
 
     def rules(self, workload: Workload) -> Rules | None:
         """Return whom a workload may have evicted where there are queues; None without: then priority alone decides."""

@@ -29,7 +29,8 @@ changed, for which arrays would be dearer than the answer: both have to say the 
 
 `None` always means success.  `queueing_hint(event, change, pod, reason)` may refine which events wake a refused pod.  A
 Filter plugin that refuses nodes whose free resources are below a pod's requests, or that have as many pods as they offer,
-may say what it counts with `counted_requests(pod)`: that lets gangs be refused without a search.
+may say what it counts with `counted_requests(pod)`: that lets gangs be refused without a search.  One that refuses nodes for
+nothing else sets COUNTS_ONLY: then sums say whom a pod would have to evict.
 
 Two methods keep plugins cheap that look further than at one node and one shape.  `sign(pod)` returns, as a hashable value,
 what the plugin reads of a pod beyond its shape.  `is_settled(state, pod, point)` tells, for `point` "filter" or "score",
@@ -71,6 +72,9 @@ class Plugin:
     READS_ONE_NODE: ClassVar[bool] = False
     #: Filter and Score read only what `Pod.shape` covers, and what `sign` returns; a plugin that reads more leaves it False.
     READS_SHAPE_ONLY: ClassVar[bool] = False
+    #: Filter passes a node exactly if it has fewer pods than it offers, and free of each resource what `counted_requests`
+    #: tells, as far as that is more than nothing; it has the narrow form.
+    COUNTS_ONLY: ClassVar[bool] = False
 
     def __init__(self, args: Any, handle: Handle) -> None:
         """Keep the arguments (an instance of `Args`, or None) and the handle."""

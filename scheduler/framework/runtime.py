@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from scheduler.state.rows import NodeView
+
 from .calling import (
     PluginError,
     answer,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
     from scheduler.model import Pod
+    from scheduler.state.rows import Row
     from scheduler.state.snapshot import Bools, Ints, Nodes
 
     from .cycle_state import CycleState
@@ -96,6 +99,7 @@ class Runtime:
             if not plugin.READS_NODES_ONLY and plugin.NAME not in self._far
         ]
         self._narrow_filters = {plugin.NAME: plugin.filter for plugin, _ in self._filters if hasattr(plugin, "filter")}
+        self._changing_filters = [plugin for plugin, _ in self._filters if not plugin.READS_NODES_ONLY]
         self._far_filters = frozenset([plugin.NAME for plugin, _ in self._filters if plugin.NAME in self._far])
         self._settling = [(name, getattr(plugin, "is_settled", None)) for name, plugin in self._far.items()]
         self._plugins = {point: tuple(e.plugin for e in enabled) for point, enabled in points.items()}
@@ -244,6 +248,36 @@ class Runtime:
                 check_verdict(plugin, said)
                 return said.stamped(plugin.NAME)
         return None
+
+    def counting_filter(self, state: CycleState, pod: Pod) -> tuple[Plugin, dict[str, int]] | None:
+        """Return the Filter that counts, with what it counts, if nothing else that pods on a node do keeps this one off."""
+        found = [plugin for plugin in self._changing_filters if plugin.NAME not in state.skipped_filters]
+        if len(found) != 1 or not found[0].COUNTS_ONLY:
+            return None
+        method = found[0].counted_requests  # type: ignore[attr-defined]
+        return found[0], guard(found[0].NAME, "CountedRequests", method, pod)
+
+    def opened(self, state: CycleState, pod: Pod, nodes: Nodes) -> Bools:
+        """Return which nodes pass the Filters that read Node objects alone, shape (len(nodes),); `nodes` are all rows."""
+        result = FilterResult(nodes)
+        static = self._static_verdicts(state, pod, nodes) if self.shares_shapes and pod.shape else {}
+        for plugin, method in self._filters:
+            if plugin.READS_NODES_ONLY and plugin.NAME not in state.skipped_filters:
+                verdicts = static.get(plugin.NAME)
+                if verdicts is None:
+                    verdicts = verdicts_of(plugin, method, state, pod, nodes)
+                result.by_plugin.append((plugin, verdicts))
+        return result.passes()
+
+    def verdict_of(self, plugin: Plugin, state: CycleState, pod: Pod, record: Row) -> Status | None:
+        """Return what one plugin's narrow Filter says of a node with what a record has on it; None if it passes."""
+        said: Status | None = guard(
+            plugin.NAME, "Filter", self._narrow_filters[plugin.NAME], state, pod, NodeView(record)
+        )
+        if said is None or (isinstance(said, Status) and said.code is Code.SUCCESS):
+            return None
+        check_verdict(plugin, said)
+        return said.stamped(plugin.NAME)
 
     def has_far_filter(self, state: CycleState) -> bool:
         """Tell whether a Filter that looks further than at one node has something to say of a pod."""

@@ -64,6 +64,7 @@ class NodeResourcesFit(Plugin):
     Args = NodeResourcesFitArgs
     READS_ONE_NODE: ClassVar[bool] = True
     READS_SHAPE_ONLY: ClassVar[bool] = True
+    COUNTS_ONLY: ClassVar[bool] = True
 
     def __init__(self, args: NodeResourcesFitArgs | None, handle: Handle) -> None:
         """Prepare the strategy of each resource."""

@@ -23,10 +23,12 @@ from .victims import Units, importance_by_start, is_leaving_by_preemption, split
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from scheduler.framework.counting import Counting
     from scheduler.framework.cycle_state import CycleState
     from scheduler.framework.handle import Handle
     from scheduler.framework.plugin import Failure
     from scheduler.model import Budget, Pod
+    from scheduler.state.rows import Row
     from scheduler.state.snapshot import Undo
 
 NAME = "DefaultPreemption"
@@ -58,11 +60,12 @@ class Candidate:
     violating: frozenset[str]
     #: Victims on other nodes: the rest of gangs.
     dragged: tuple[tuple[Pod, str], ...]
-    is_free: Callable[[Pod], bool]
+    #: Those of all victims that count, as they are not going anyway.
+    paid: tuple[Pod, ...]
 
     def cost(self, now: float) -> tuple[int, int, int, int, float]:
         """Return the criteria in their order, lowest wins: violations, highest priority, sum, number, latest start."""
-        pods = [pod for pod in (*self.victims, *(pod for pod, _ in self.dragged)) if not self.is_free(pod)]
+        pods = self.paid
         highest = max((pod.priority for pod in pods), default=-_OFFSET)
         first = min(
             (now if pod.started is None else pod.started for pod in pods if pod.priority == highest), default=now
@@ -119,7 +122,8 @@ class DefaultPreemption(Plugin):
         def look(row: int) -> Status | None:
             return self.handle.verdict(state, pod, row)
 
-        for row, outcome in dry_runs(self.handle, pod, turned, look, now, protect_gangs=self.args.protect_gangs):
+        protects, counting = self.args.protect_gangs, self.handle.counting(state, pod)
+        for row, outcome in dry_runs(self.handle, pod, turned, look, now, protect_gangs=protects, counting=counting):
             if isinstance(outcome, Status):
                 refused.append((row, outcome))
                 continue
@@ -148,15 +152,16 @@ def ineligible(handle: Handle, pod: Pod, nominated: Status | None) -> str:
 
 def dry_runs(
     handle: Handle, pod: Pod, rows: Iterable[int], look: Callable[[int], Status | None], now: float, *,
-    budgets: Sequence[Budget] | None = None, protect_gangs: bool = False,
+    budgets: Sequence[Budget] | None = None, protect_gangs: bool = False, counting: Counting | None = None,
 ) -> Iterator[tuple[int, Candidate | Status]]:  # fmt: skip
     """Yield for each row whom to evict there, or why that does not help; the snapshot is left as it was.
 
-    `look` tells what Filter says of a row as the snapshot is then, with nominated pods counted; `budgets` stand for the
-    cluster's own, in the order in which they are charged.
+    `look` tells what Filter says of a row as the snapshot is then, with nominated pods counted; where `counting` says the
+    same, it does.  `budgets` stand for the cluster's own, in the order in which they are charged.
     """
     weak = handle.snapshot.nodes.requested_below(pod.priority, "pods") > 0
-    run = _DryRun(handle, pod, look, now, handle.budgets() if budgets is None else budgets, protect_gangs=protect_gangs)
+    budgets = handle.budgets() if budgets is None else budgets
+    run = DryRun(handle, pod, look, now, budgets, protect_gangs=protect_gangs, counting=counting)
     for row in rows:
         yield row, run.of(row) if weak[row] else _NO_VICTIMS
 
@@ -185,18 +190,20 @@ def conclusion(
     return _no(_nothing_found(total, refused))
 
 
-class _DryRun:
+class DryRun:
     """The search for victims on one node after another, for one pod."""
 
     def __init__(
         self, handle: Handle, pod: Pod, look: Callable[[int], Status | None], now: float, budgets: Sequence[Budget], *,
-        protect_gangs: bool,
+        protect_gangs: bool, counting: Counting | None = None,
     ) -> None:  # fmt: skip
+        """Take what to ask, and whether whole gangs go."""
         self._handle = handle
         self._pod = pod
         self._look = look
         self._now = now
         self._budgets = budgets
+        self._counting = counting
         self._protects_gangs = protect_gangs
         self._units = Units(handle, pod.priority, None)
 
@@ -209,12 +216,32 @@ class _DryRun:
             return _NO_VICTIMS
         weak.sort(key=lambda p: importance_by_start(p, self._now))
         violating, others = split_by_budget([p for p in weak if not self._is_free(p)], self._budgets)
-        back: dict[str, Undo] = {p.uid: snapshot.remove(p.uid, row) for p in weak}
+        order = [*violating, *others, *(p for p in weak if self._is_free(p))]
+        victims = self._chosen(record, row, order)
+        if isinstance(victims, Status):
+            return victims
+        if not victims:
+            return Status.error(f'expected at least one victim pod on node "{record.node.name}"')
+        victims.sort(key=lambda p: importance_by_start(p, self._now))
+        return self._candidate(row, victims, {p.uid for p in violating})
+
+    def _chosen(self, record: Row, row: int, order: Sequence[Pod]) -> list[Pod] | Status:
+        """Return those of the weak pods of a row that have to go, by counting where nothing else decides."""
+        counting = self._counting
+        if counting is None or not counting.open[row]:
+            return self._reprieve(row, order)
+        victims = counting.victims(record, row, order)
+        return counting.refusal(record, row, order) if victims is None else victims
+
+    def _reprieve(self, row: int, order: Sequence[Pod]) -> list[Pod] | Status:
+        """Take all weak pods away and bring back in their order whom the pod can do with; return the others."""
+        snapshot = self._handle.snapshot
         victims: list[Pod] = []
+        back: dict[str, Undo] = {p.uid: snapshot.remove(p.uid, row) for p in order}
         try:
             if (status := self._look(row)) is not None:
                 return status
-            for candidate in (*violating, *others, *(p for p in weak if self._is_free(p))):
+            for candidate in order:
                 back.pop(candidate.uid)()
                 if self._look(row) is not None:
                     back[candidate.uid] = snapshot.remove(candidate.uid, row)
@@ -222,10 +249,7 @@ class _DryRun:
         finally:
             for undo in back.values():
                 undo()
-        if not victims:
-            return Status.error(f'expected at least one victim pod on node "{record.node.name}"')
-        victims.sort(key=lambda p: importance_by_start(p, self._now))
-        return self._candidate(row, victims, {p.uid for p in violating})
+        return victims
 
     def _candidate(self, row: int, victims: list[Pod], broken: set[str]) -> Candidate:
         """Return a node's candidate, with the rest of the victims' gangs and the budgets that all of them break."""
@@ -235,7 +259,8 @@ class _DryRun:
         if dragged:
             broken = {p.uid for p in split_by_budget([p for p in gone if not self._is_free(p)], self._budgets)[0]}
         violations = sum(p.uid in broken for p in gone)
-        return Candidate(row, name, tuple(victims), violations, frozenset(broken), dragged, self._is_free)
+        paid = tuple(p for p in gone if not self._is_free(p))
+        return Candidate(row, name, tuple(victims), violations, frozenset(broken), dragged, paid)
 
     def _may_go(self, other: Pod, node_name: str) -> bool:
         """Tell whether a pod may be a victim."""

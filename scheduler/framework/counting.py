@@ -1,0 +1,77 @@
+"""Counting: what PostFilter may know of a pod that nothing but free resources keeps from some nodes.
+
+For plugins that dry-run evictions: there, sums say what all Filters would, without asking them for each victim.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from scheduler.model import Pod
+    from scheduler.state.rows import Row
+    from scheduler.state.snapshot import Bools
+
+    from .status import Status
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """What decides for one pod on the open rows: what it asks for, what nodes have free, and the number of pods."""
+
+    #: Resource and how much of it has to be free, without those that the pod asks nothing of.
+    asks: tuple[tuple[str, int], ...]
+    #: Rows that no Filter refuses by the Node object alone, shape (rows,).
+    open: Bools
+    #: Pods for which room is kept on a row, against this one; the most important first.
+    kept: Callable[[int], Sequence[Pod]]
+    #: What the Filter that counts says of a node with the pods that a record has; None if it passes.
+    verdict: Callable[[Row], Status | None]
+
+    def victims(self, record: Row, row: int, weak: Sequence[Pod]) -> list[Pod] | None:
+        """Return which of `weak` pods of a row have to go if they come back in this order, as far as there is room.
+
+        None if the pod does not fit without all of them. O(weak pods and those for which room is kept).
+        """
+        offered, requested, kept = record.node.allocatable, record.requested, self.kept(row)
+        places = offered.get("pods", 0) - len(record.pods) + len(weak) - len(kept) - 1
+        rooms: list[tuple[str, int]] = []
+        for resource, count in self.asks:
+            room = offered.get(resource, 0) - requested.get(resource, 0) - count
+            for pod in weak:
+                room += pod.requests.get(resource, 0)
+            for pod in kept:
+                room -= pod.requests.get(resource, 0)
+            if room < 0:
+                return None
+            rooms.append((resource, room))
+        return None if places < 0 else _without_room(weak, places, rooms)
+
+    def refusal(self, record: Row, row: int, weak: Sequence[Pod]) -> Status:
+        """Return why a pod does not fit on a row without all of `weak`, as `victims` found."""
+        made = record.copy()
+        for pod in weak:
+            made.drop(pod.uid)
+        for pod in self.kept(row):
+            made.add(pod)
+        status = self.verdict(made)
+        assert status is not None
+        return status
+
+
+def _without_room(pods: Sequence[Pod], places: int, rooms: Sequence[tuple[str, int]]) -> list[Pod]:
+    """Return the pods that find no room, each taken in its turn if there is some."""
+    found: list[Pod] = []
+    names, left = [resource for resource, _ in rooms], [room for _, room in rooms]
+    for pod in pods:
+        requests = pod.requests
+        after = [room - requests.get(name, 0) for name, room in zip(names, left, strict=True)]
+        if places < 1 or (after and min(after) < 0):
+            found.append(pod)
+        else:
+            places -= 1
+            left = after
+    return found
