@@ -1,8 +1,9 @@
-"""Proves parity with the real kube-scheduler plugins: `python -m e2e.oracle --verdicts N --seed S [--keep FOLDER]`.
+"""Proves parity with the real kube-scheduler: `python -m e2e.oracle --verdicts N [--allocations M] --seed S [--keep FOLDER]`.
 
 Seeded cases go, chunk by chunk, through the oracle and through `ai-scheduler explain` until every filter plugin has given
 N verdicts, every score plugin N/5 vectors, and N/20 preemptions were tried.  Exits with 1 on any mismatch that
-`differences` does not name, or if a filter plugin has hardly ever passed, or hardly ever refused, a node.
+`differences` does not name, or if a filter plugin has hardly ever passed, or hardly ever refused, a node.  The allocator of
+devices is compared alone as well, in M cases, a fifth of N if it is not said; `--verdicts 0` compares nothing else.
 """
 
 import argparse
@@ -13,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import streams
+from . import allocations, streams
 from .build import UNAVAILABLE_EXIT_CODE, OracleUnavailableError, build
 from .compare import report
 from .generate import DEFAULT_THEMES
@@ -27,6 +28,7 @@ VERDICTS_PER_RARER_ONE = 20
 VERDICTS_PER_VECTOR = 5
 VECTORS_PER_VARIED_ONE = 10
 VERDICTS_PER_PREEMPTION = 20
+VERDICTS_PER_ALLOCATION = 5
 CHUNK_CASES = 1500
 SHOWN_MISMATCHES = 60
 MOST_CASES_PER_VERDICT = 10
@@ -104,6 +106,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs the comparison, prints what it covered and what differs, and returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m e2e.oracle", description=__doc__)
     parser.add_argument("--verdicts", type=int, default=1000, help="verdicts for each filter plugin")
+    parser.add_argument("--allocations", type=int, metavar="M", help="cases of the allocator of devices alone")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep cases and results of chunks with mismatches")
     parser.add_argument("--alone", action="store_true", help="run the oracle alone, to see the coverage of the cases")
@@ -113,16 +116,40 @@ def main(arguments: list[str] | None = None) -> int:
     except OracleUnavailableError as unavailable:
         print(unavailable, file=sys.stderr)
         return UNAVAILABLE_EXIT_CODE
-    goal = Goal(options.verdicts)
+    allocation_count = (
+        options.verdicts // VERDICTS_PER_ALLOCATION if options.allocations is None else options.allocations
+    )
     with ExitStack() as stack:
         folder = options.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder.mkdir(parents=True, exist_ok=True)
-        tally = run(goal, options.seed, folder, oracle, is_alone=options.alone)
+        is_equal = True
+        if options.verdicts:
+            is_equal = _verdicts(Goal(options.verdicts), options, folder, oracle)
+        if allocation_count and not options.alone:
+            is_equal &= _allocations(allocation_count, options, folder, oracle)
+    return 0 if is_equal else 1
+
+
+def _verdicts(goal: Goal, options: argparse.Namespace, folder: Path, oracle: Path) -> bool:
+    """Compares verdicts, prints what was covered and what differs, and tells whether all is well."""
+    tally = run(goal, options.seed, folder, oracle, is_alone=options.alone)
     shortcomings = goal.shortcomings(tally)
     print("\n".join(tally.table()))
     for line in [*report(tally.mismatches[:SHOWN_MISMATCHES]), *shortcomings]:
         print(line)
-    return 1 if tally.mismatch_count or shortcomings else 0
+    return not tally.mismatch_count and not shortcomings
+
+
+def _allocations(count: int, options: argparse.Namespace, folder: Path, oracle: Path) -> bool:
+    """Does the same for the allocator of devices."""
+    tally = allocations.run(count, options.seed, folder, oracle)
+    shortcomings = tally.shortcomings()
+    print("\n".join(tally.table()))
+    for line in [*map(str, tally.mismatches[:SHOWN_MISMATCHES]), *shortcomings]:
+        print(line)
+    for identity in sorted({one.case_id for one in tally.mismatches[:SHOWN_MISMATCHES]}):
+        print(allocations.reproduction(identity))
+    return not tally.mismatches and not shortcomings
 
 
 if __name__ == "__main__":

@@ -5,9 +5,11 @@
 //
 //	oracle < cases.jsonl > results.jsonl
 //	oracle -admit < cases.jsonl > problems.jsonl
+//	oracle -allocate < cases.jsonl > allocations.jsonl
 //
 // With -admit no case is scheduled: the objects are validated as the API server
-// validates them when they are created.
+// validates them when they are created. With -allocate a case is a node and
+// claims, and the allocator of devices answers alone.
 package main
 
 import (
@@ -29,15 +31,19 @@ import (
 
 func main() {
 	admit := flag.Bool("admit", false, "validate the objects of each case instead of scheduling its pod")
+	devices := flag.Bool("allocate", false, "allocate the claims of each case on its node instead of scheduling a pod")
 	workers := flag.Int("j", runtime.NumCPU(), "cases answered at the same time")
 	flag.Parse()
 
 	quiet()
 	metrics.Register()
 	debug.SetGCPercent(400) // Many small, short-lived clusters: memory is cheaper than collecting.
-	answer := schedule
-	if *admit {
-		answer = admission
+	answer := caseAnswer(schedule)
+	switch {
+	case *admit:
+		answer = caseAnswer(admission)
+	case *devices:
+		answer = answerAllocation
 	}
 	if err := serve(os.Stdin, os.Stdout, max(*workers, 1), answer); err != nil {
 		fmt.Fprintln(os.Stderr, "oracle:", err)
@@ -52,9 +58,24 @@ func quiet() {
 	utilruntime.ReallyCrash = false
 }
 
+// lineAnswer returns the id of the case on a line, and its result.
+type lineAnswer func(line []byte) (id string, result any, err error)
+
+// caseAnswer reads a line as a Case.
+func caseAnswer(answer func(*Case) (any, error)) lineAnswer {
+	return func(line []byte) (string, any, error) {
+		c, err := readCase(line)
+		if err != nil {
+			return c.ID, nil, err
+		}
+		result, err := answer(c)
+		return c.ID, result, err
+	}
+}
+
 // serve answers every line of in with one line of out. Lines are answered by
 // several workers, and written in the order they came.
-func serve(in io.Reader, out io.Writer, workers int, answer func(*Case) (any, error)) error {
+func serve(in io.Reader, out io.Writer, workers int, answer lineAnswer) error {
 	type job struct {
 		line []byte
 		done chan []byte
@@ -99,21 +120,20 @@ func serve(in io.Reader, out io.Writer, workers int, answer func(*Case) (any, er
 }
 
 // answerLine never fails: a case that cannot be run becomes its id and an error.
-func answerLine(line []byte, answer func(*Case) (any, error)) (encoded []byte) {
-	c, err := readCase(line)
+func answerLine(line []byte, answer lineAnswer) (encoded []byte) {
+	var id string
 	failed := func(err error) []byte {
-		encoded, _ := json.Marshal(failure{ID: c.ID, Error: err.Error()})
+		encoded, _ := json.Marshal(failure{ID: id, Error: err.Error()})
 		return encoded
 	}
 	defer func() {
 		if p := recover(); p != nil {
+			c, _ := readCase(line)
+			id = c.ID
 			encoded = failed(fmt.Errorf("panic: %v", p))
 		}
 	}()
-	if err != nil {
-		return failed(err)
-	}
-	result, err := answer(c)
+	id, result, err := answer(line)
 	if err != nil {
 		return failed(err)
 	}

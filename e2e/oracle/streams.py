@@ -1,6 +1,5 @@
 """Sends a chunk of cases through both implementations at once, file by file, and pairs their answers."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -53,14 +52,30 @@ def explain_command(cases: Path) -> list[str]:
 
 def answer(name: Path, made: Sequence[Object], oracle: Path, *, is_alone: bool = False) -> Files:
     """Writes a chunk and lets both implementations answer it at the same time; alone, the oracle's answer is both."""
+    files = _written(name, made)
+    if is_alone:
+        files = Files(files.cases, files.theirs, files.theirs)
+        return _answered(files, [str(oracle)], None)
+    return _answered(files, [str(oracle)], explain_command(files.cases))
+
+
+def allocate(name: Path, made: Sequence[Object], oracle: Path) -> Files:
+    """Does the same with cases of the allocator of devices alone."""
+    return _answered(_written(name, made), [str(oracle), "-allocate"], [sys.executable, "-m", "scheduler.devices.case"])
+
+
+def _written(name: Path, made: Sequence[Object]) -> Files:
     files = Files(*(name.with_name(f"{name.name}.{part}.jsonl") for part in ("cases", "ours", "theirs")))
     with files.cases.open("w") as out:
         out.writelines(to_line(one) for one in made)
-    running = [_start([str(oracle)], files.theirs, files.cases)]
-    if is_alone:
-        files = Files(files.cases, files.theirs, files.theirs)
-    else:
-        running.append(_start(explain_command(files.cases), files.ours))
+    return files
+
+
+def _answered(files: Files, theirs: list[str], ours: list[str] | None) -> Files:
+    """Runs the oracle, and beside it the other program if there is one; both find the cases at their standard input."""
+    running = [_start(theirs, files.theirs, files.cases)]
+    if ours is not None:
+        running.append(_start(ours, files.ours, files.cases))
     try:
         for process, output in zip(running, (files.theirs, files.ours), strict=False):
             if process.wait(CHUNK_SECONDS) != 0:
@@ -78,7 +93,7 @@ def _errors_beside(output: Path) -> Path:
     return output.with_suffix(".errors")
 
 
-def _start(command: list[str], output: Path, source: Path = Path(os.devnull)) -> subprocess.Popen[bytes]:
+def _start(command: list[str], output: Path, source: Path) -> subprocess.Popen[bytes]:
     """Starts a program; what it says besides its answers goes to a file, as a pipe that nobody reads would stop it."""
     with output.open("wb") as out, _errors_beside(output).open("wb") as errors, source.open("rb") as lines:
         return subprocess.Popen(command, stdin=lines, stdout=out, stderr=errors)

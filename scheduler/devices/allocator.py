@@ -50,14 +50,18 @@ def allocate(
     *,
     order: Callable[[Search, Want, list[Candidate]], list[Candidate]] = as_listed,
     most_steps: int = MOST_STEPS,
+    is_fractional: bool = False,
 ) -> list[Given] | None:
     """Return what each claim is given, on its site and from the pools that this sees; None if not all can be served.
 
-    Claims of one pod have one site; those of several pods of a gang, allocated together, may have several.  Raises
+    Claims of one pod have one site; those of several pods of a gang, allocated together, may have several.  `is_fractional`:
+    steps of shared capacities may be counted in thousandths, as with the gate DRAFractionalCapacityRange.  Raises
     AllocationError if something is wrong with a claim, a class or a selector, NodeAllocationError if nothing was found
     where some pool contradicts itself, GaveUpError if it takes too many steps.
     """
-    wants = [wants_of(claim, site, pools, class_of, evaluator) for claim, site, pools in claims]
+    wants = [
+        wants_of(claim, site, pools, class_of, evaluator, is_fractional=is_fractional) for claim, site, pools in claims
+    ]
     search = Search(wants, Usage(ledger), evaluator, order, most_steps)
     try:
         is_found = search.run()

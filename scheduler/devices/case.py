@@ -6,12 +6,14 @@ One JSON object a line, one answer a line.  A case is
 
 | key | what |
 |---|---|
+| `id` | any text, which the answer repeats; may be absent |
 | `node` | a Node: its name and labels are read |
 | `slices` | ResourceSlices, all of the cluster |
 | `classes` | DeviceClasses |
 | `taintRules` | DeviceTaintRules; may be absent |
 | `claims` | the ResourceClaims of the cluster; those with `status.allocation` use devices |
 | `allocate` | which of `claims` are to be allocated, in this order, as "namespace/name"; they must not be allocated |
+| `gates` | feature gates that are not as usual; DRAFractionalCapacityRange, usually off, is the only one; may be absent |
 | `maxSteps` | how many steps the search may take; may be absent |
 
 all in `resource.k8s.io/v1`, as an API server returns them (with its defaults set; `allocationMode` and `count` are taken as
@@ -26,8 +28,8 @@ ExactCount and 1 where they are missing).  An answer is
 
 Ids of shares (`shareID`) are derived from the claim, never random; compare them by whether they are there.  With
 kube-scheduler's order of devices (`as_listed`), the devices are the same as the real allocator's, not only whether there are
-any.  AdminAccess, prioritized lists, partitionable devices, taints, binding conditions, consumable capacity and fractional
-ranges are on, as in Kubernetes 1.37 by default; the alpha features are off.
+any.  AdminAccess, prioritized lists, partitionable devices, taints, binding conditions and consumable capacity are on, as in
+Kubernetes 1.37 by default; the alpha features are off.
 """
 
 from __future__ import annotations
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 V = TypeVar("V")
+FRACTIONAL = "DRAFractionalCapacityRange"
 _KINDS = {AllocationError: "fatal", NodeAllocationError: "node", GaveUpError: "gave-up"}
 
 
@@ -81,14 +84,23 @@ def allocate(case: dict[str, Any]) -> dict[str, Any]:
             )
     pools = Catalog(slices, rules).pools_for(node)
     asked = [(claims[label], node, pools) for label in wanted]
-    steps = case.get("maxSteps", MOST_STEPS)
+    steps, is_fractional = case.get("maxSteps", MOST_STEPS), _is_fractional(case.get("gates", {}))
     try:
-        found = allocate_claims(asked, ledger, classes.get, CelEvaluator(), most_steps=steps)
+        found = allocate_claims(
+            asked, ledger, classes.get, CelEvaluator(), most_steps=steps, is_fractional=is_fractional
+        )
     except (AllocationError, NodeAllocationError, GaveUpError) as error:
         return {"feasible": False, "error": str(error), "errorKind": _KINDS[type(error)]}
     if found is None:
         return {"feasible": False}
     return {"feasible": True, "allocations": [written(given) for given in found]}
+
+
+def _is_fractional(gates: dict[str, Any]) -> bool:
+    for gate in gates:
+        if gate != FRACTIONAL:
+            raise CaseError(f"gates: {gate!r} is not allowed; allowed is {FRACTIONAL}")
+    return bool(gates.get(FRACTIONAL))
 
 
 def _views(
@@ -101,14 +113,21 @@ def _views(
         raise CaseError(f"{key}: {error}") from error
 
 
+def answer_to(line: str) -> dict[str, Any]:
+    """Return the answer to a line; one that holds no case is answered with an error of the kind `case`."""
+    identity: dict[str, Any] = {}
+    try:
+        case = msgspec.json.decode(line, type=dict[str, Any])
+        identity = {"id": case["id"]} if "id" in case else {}
+        return identity | allocate(case)
+    except (CaseError, msgspec.DecodeError) as error:
+        return identity | {"error": str(error), "errorKind": "case"}
+
+
 def main() -> None:
     """Answer cases from standard input until it ends."""
     for line in sys.stdin:
-        try:
-            answer = allocate(msgspec.json.decode(line))
-        except (CaseError, msgspec.DecodeError) as error:
-            answer = {"error": str(error), "errorKind": "case"}
-        sys.stdout.write(msgspec.json.encode(answer).decode() + "\n")
+        sys.stdout.write(msgspec.json.encode(answer_to(line)).decode() + "\n")
         sys.stdout.flush()
 
 

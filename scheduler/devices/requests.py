@@ -39,6 +39,8 @@ class Want:
     #: The name of the alternative; empty if the request has none.
     alternative: str
     site: Site
+    #: Steps of amounts are counted in thousandths where they can be.
+    is_fractional: bool = False
     count: int = 0
     #: The devices that "all" means; None for a count.
     all_devices: list[Candidate] | None = None
@@ -85,6 +87,8 @@ def wants_of(
     pools: Sequence[Pool],
     class_of: Callable[[str], DeviceClass | None],
     evaluator: Evaluator,
+    *,
+    is_fractional: bool = False,
 ) -> Wants:
     """Return what a claim asks for; AllocationError says what is wrong with it."""
     requests, least = list[list[Want]](), 0
@@ -92,7 +96,10 @@ def wants_of(
         asked = request.alternatives or ((request.exactly,) if request.exactly is not None else ())
         if not asked:
             raise AllocationError(f"claim {claim.label}, request {request.name}: unknown request type")
-        wants = [_want(claim, request, exact, site, pools, class_of, evaluator) for exact in asked]
+        wants = [
+            _want(claim, request, exact, site, pools, class_of, evaluator, is_fractional=is_fractional)
+            for exact in asked
+        ]
         fewest = min(want.count for want in wants)
         if fewest > MOST_DEVICES - least:
             raise AllocationError(
@@ -112,6 +119,8 @@ def _want(
     pools: Sequence[Pool],
     class_of: Callable[[str], DeviceClass | None],
     evaluator: Evaluator,
+    *,
+    is_fractional: bool,
 ) -> Want:
     what = f"claim {claim.label}, request {exact.name}"
     if exact.derives:
@@ -124,7 +133,7 @@ def _want(
     device_class = class_of(exact.class_name)
     if device_class is None:
         raise AllocationError(f"{what}: could not retrieve device class {exact.class_name}: it does not exist")
-    want = Want(claim, request, exact, device_class, exact.name if request.alternatives else "", site)
+    want = Want(claim, request, exact, device_class, exact.name if request.alternatives else "", site, is_fractional)
     if exact.mode == EXACT_COUNT:
         if exact.count < 1:
             raise AllocationError(f"{what}: a count of {exact.count} is not allowed; allowed are whole numbers from 1")
@@ -154,7 +163,7 @@ def may_give(want: Want, candidate: Candidate, *used: Mapping[str, object]) -> b
     if want.exact.capacity is None and not device.capacity:
         return True
     try:
-        return has_room(want.exact.capacity, device.capacity, *used)  # type: ignore[arg-type]
+        return has_room(want.exact.capacity, device.capacity, *used, is_fractional=want.is_fractional)  # type: ignore[arg-type]
     except AllocationError as error:
         what = f"claim {want.claim.label}, request {want.exact.name}"
         raise AllocationError(f"{what}: checking capacity for device {'/'.join(candidate.id)}: {error}") from error

@@ -110,12 +110,15 @@ class Search:
         return False
 
     def _is_sound(self) -> bool:
-        """Tell whether all selectors can be evaluated on all devices; else the search has to come to the error."""
+        """Tell whether no device can be an error, whatever is chosen; else the search has to come to it, or not."""
         try:
             for wants in self.wants:
                 for want in (want for alternatives in wants.requests for want in alternatives):
+                    if want.all_devices is not None and wants.claim.constraints:
+                        return False
                     for candidate in (c for pool in wants.pools for c in pool.devices):
-                        want.fits(candidate, self.evaluator)
+                        if want.fits(candidate, self.evaluator):
+                            may_give(want, candidate, {})
         except AllocationError:
             return False
         return True
@@ -290,7 +293,9 @@ class Search:
     def _give(self, claim: int, want: Want, candidate: Candidate, undos: list[Callable[[], object]]) -> None:
         """Note that a device, or a share of it, is a claim's."""
         usage, device = self.usage, candidate.device
-        consumed = consumed_by(want.exact.capacity, device.capacity) if device.allows_multiple else None
+        consumed = None
+        if device.allows_multiple:
+            consumed = consumed_by(want.exact.capacity, device.capacity, is_fractional=want.is_fractional)
         if consumed is None:
             usage.give(candidate.id, claim)
             undos.append(partial(usage.take, candidate.id, claim))

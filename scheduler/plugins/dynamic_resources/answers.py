@@ -122,6 +122,7 @@ class Answers:
                 world.evaluator,
                 order=world.order([where for _, where in asked]),
                 most_steps=MOST_STEPS,
+                is_fractional=world.is_fractional,
             )
         except (AllocationError, GaveUpError) as error:
             return Answer(status=Status(Code.ERROR, (Reason("SchedulerError", str(error)),)))

@@ -58,6 +58,8 @@ class DynamicResourcesArgs(ConfigurationModel):
     """Changes nothing: the search for devices on a node is limited in steps, not in time."""
     prefers_connected: bool = False
     """Of the devices that a claim may have, the best connected ones are taken, not the first that are listed."""
+    fractional_capacity: bool = False
+    """Steps of shared capacities may be fractions: the gate DRAFractionalCapacityRange, which 1.37 has off by default."""
     preemption_releases_claims: bool = False
     """Preemption counts on the devices of its victims; kube-scheduler's never does."""
 
@@ -213,7 +215,11 @@ class DynamicResources(Plugin):
     def _world(self) -> World:
         """What is known of devices; made when first needed, as handles come before the state."""
         if self._kept is None:
-            world = World(self.handle.cluster.objects, prefers_connected=self.args.prefers_connected)
+            world = World(
+                self.handle.cluster.objects,
+                prefers_connected=self.args.prefers_connected,
+                is_fractional=self.args.fractional_capacity,
+            )
             self._kept = world, Answers(world)
         world = self._kept[0]
         world.assumed.sync(self.handle.now())

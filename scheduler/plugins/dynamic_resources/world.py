@@ -52,12 +52,13 @@ class Place:
 class World:
     """What is known of devices."""
 
-    def __init__(self, objects: Objects, *, prefers_connected: bool) -> None:
-        """Take the objects; `prefers_connected` puts the best connected devices first."""
+    def __init__(self, objects: Objects, *, prefers_connected: bool, is_fractional: bool = False) -> None:
+        """Take the objects; `prefers_connected` puts the best connected devices first, `is_fractional` is the allocator's."""
         self.objects = objects
         self.assumed = Assumed(objects)
         self.evaluator = CelEvaluator()
         self._prefers_connected = prefers_connected
+        self.is_fractional = is_fractional
         self._catalog = Catalog(())
         self._catalog_at = (-1, -1)
         self._places: dict[str, Place] = {}
