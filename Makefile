@@ -5,6 +5,8 @@ export PYTHON
 # make parity: verdicts for each filter plugin (a fifth of it score vectors, a twentieth preemptions), and where cases start.
 N ?= 10000
 SEED ?= 1
+# make e2e: which tests.
+E2E ?= e2e
 
 VENV := .venv/bin
 READY := .venv/ready
@@ -45,7 +47,7 @@ e2e: $(READY) ## the tests against a real API server, built once with Go
 		echo "The end-to-end tests were NOT run: the line above says what they lack." >&2; \
 		if [ "$$CI" = true ]; then exit 3; else exit 0; fi; \
 	elif [ $$code -ne 0 ]; then exit $$code; fi; \
-	set -x; $(VENV)/pytest e2e
+	set -x; $(VENV)/pytest $(E2E)
 
 parity: $(READY) ## the same verdicts and scores as the real kube-scheduler plugins (N=100000 verdicts for the whole proof)
 	@$(VENV)/python -m e2e.oracle.build >/dev/null; code=$$?; \

@@ -1,7 +1,8 @@
 """Plays the kubelet for the scheduler's own Deployment: its command, ConfigMap, probes and token, as `manifests/` say.
 
 No image can be pulled here, so each replica is a process of this machine.  Only what a container would isolate is
-changed: mount paths become folders, and the listening port one of loopback.
+changed: mount paths become folders, and the listening port one of loopback.  `E2E_INTAKE=reflector` has pending pods come
+in by the other way in all tests: nothing may differ.
 """
 
 import os
@@ -52,6 +53,12 @@ def manifests(plane: ControlPlane) -> list[dict[str, Any]]:
     """Returns what `kubectl kustomize manifests` makes, the CRDs left out."""
     documents = yaml.safe_load_all(plane.kubectl("kustomize", str(ROOT / "manifests")))
     return [d for d in documents if d and d["kind"] != "CustomResourceDefinition"]
+
+
+def _intake() -> dict[str, str]:
+    """Returns the setting that a run of the whole suite may change."""
+    intake = os.environ.get("E2E_INTAKE")
+    return {"intake": intake} if intake else {}
 
 
 class Replica:
@@ -119,7 +126,7 @@ class Replica:
             wanted = volumes[mount["name"]].get("configMap", {}).get("name")
             for found in (d for d in documents if d["kind"] == "ConfigMap" and d["metadata"]["name"] == wanted):
                 for file, text in found["data"].items():
-                    content = {**yaml.safe_load(text), **changes}
+                    content = {**yaml.safe_load(text), **_intake(), **changes}
                     for key in ("healthzBindAddress", "metricsBindAddress"):
                         content[key] = f"127.0.0.1:{self.port}"
                     (folder / file).write_text(yaml.safe_dump(content))

@@ -1,4 +1,4 @@
-"""Operator: the Kopf part; it watches pending pods of ours and our own PodGroups.
+"""Operator: the Kopf part; it watches our own PodGroups and, unless `intake: reflector` is set, pending pods of ours.
 
 For the process; the only module that imports kopf, so that it can be replaced.  Handlers hand an event over and return:
 nothing is decided and nothing written here, no object gets a finalizer or an annotation of Kopf's.
@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import aiohttp
 import kopf
 import msgspec
 import structlog
@@ -90,13 +91,18 @@ class Operator:
         on_refused: OnRefused = lambda *_: None,
         on_group: OnGroup = lambda _: None,
         on_spawned: Callable[[], None] = lambda: None,
+        has_pods: bool = True,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        """Prepare; `run` starts it.  `on_spawned` is called when Kopf has just taken over the signal handlers."""
+        """Prepare; `run` starts it.  `on_spawned` is called when Kopf has just taken over the signal handlers.
+
+        Without `has_pods`, Kopf watches PodGroups alone.
+        """
         self._login = login
         self._client = client
         self._selector = pending_selector(scheduler_names)
         self._on_spawned = on_spawned
+        self._has_pods = has_pods
         self._sleep = sleep
         self._view = PendingView(
             client,
@@ -106,12 +112,15 @@ class Operator:
             dialects=dialects,
             on_refused=on_refused,
             on_group=on_group,
+            has_pods=has_pods,
             sleep=sleep,
         )
         #: Set once everything that was there at the start has come.
         self.synced = self._view.synced
         self._given: str | None = None
-        self._knows_groups = False
+        self._sessions: list[aiohttp.ClientSession] = []
+        #: Whether the Kopf that runs knows our CRD; None while there is none.
+        self._knows_groups: bool | None = None
         self._groups_appeared = asyncio.Event()
 
     async def run(self) -> None:
@@ -130,6 +139,7 @@ class Operator:
         while True:
             began = loop.time()
             self._groups_appeared.clear()
+            self._knows_groups = None
             await self._wait_for_server()
             self._knows_groups = await self._serves_groups()
             problem = await self._run_kopf()
@@ -168,6 +178,8 @@ class Operator:
             for task in (*roots, appeared):
                 task.cancel()
             await asyncio.gather(*roots, appeared, return_exceptions=True)
+            while self._sessions:
+                await self._sessions.pop().close()
         errors = [task.exception() for task in done if not task.cancelled()]
         return ", ".join(str(error) or repr(error) for error in errors if error is not None) or "a root task ended"
 
@@ -175,7 +187,7 @@ class Operator:
         """Have Kopf started again when our CRD has appeared."""
         while True:
             await self._sleep(LOOK_SECONDS)
-            if not self._knows_groups and await self._serves_groups():
+            if self._knows_groups is False and await self._serves_groups() and self._knows_groups is False:
                 self._groups_appeared.set()
 
     async def _serves_groups(self) -> bool:
@@ -196,7 +208,8 @@ class Operator:
         settings.process.ultimate_exiting_timeout = None  # it would kill the process minutes after a restart of Kopf
         settings.watching.initial_streaming = False  # a stream cut before its bookmark would lose objects (1.45.2)
         settings.watching.chunk_size = 500
-        settings.watching.field_selectors["", "v1", "pods"] = self._selector
+        if self._has_pods:
+            settings.watching.field_selectors["", "v1", "pods"] = self._selector
         settings.queueing.idle_timeout = 0.2  # a task per pod lives on this long; 5 s would keep thousands of them
         settings.networking.error_backoffs = (0.5, 1, 2, 2, 2, 2)  # beyond an outage of 10 s it is started anew
         settings.persistence.diffbase_storage = _NoEssence()
@@ -208,36 +221,36 @@ class Operator:
         registry = kopf.OperatorRegistry()
 
         @kopf.on.login(registry=registry)  # type: ignore[misc, unused-ignore]
-        async def login(**_: Any) -> kopf.ConnectionInfo:
+        async def login(**_: Any) -> kopf.AiohttpSession:
             return await self._connection()
 
-        @kopf.on.event("", "v1", "pods", registry=registry)
         async def pods(event: Mapping[str, Any], **_: Any) -> None:
             self._view.pod_event(event)
 
-        @kopf.on.event(GROUP, VERSION, PLURAL, registry=registry)
         async def groups(event: Mapping[str, Any], **_: Any) -> None:
             self._view.group_event(event)
 
+        if self._has_pods:
+            kopf.on.event("", "v1", "pods", registry=registry)(pods)
+        kopf.on.event(GROUP, VERSION, PLURAL, registry=registry)(groups)
         return registry
 
-    async def _connection(self) -> kopf.ConnectionInfo:
-        """Return the client's facts as Kopf takes them; asked for again when what was given has been refused."""
+    async def _connection(self) -> kopf.AiohttpSession:
+        """Return a session to the API server; asked for again when what was given has been refused.
+
+        It is ours to close: Kopf forgets one of its own when it is stopped at a bad moment.
+        """
         if self._given is not None:
             await self._login.renew(self._given)
         header = self._given = await self._login.header()
         connection = self._login.connection
-        scheme, _, token = (header or "").partition(" ")
-        return kopf.ConnectionInfo(
-            server=connection.server,
-            ca_path=connection.ca_path,
-            insecure=connection.is_insecure,
-            scheme=scheme or None,
-            token=token or None,
-            certificate_path=connection.certificate_path,
-            private_key_path=connection.key_path,
-            proxy_url=connection.proxy,
+        session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ssl=self._login.ssl or True),
+            headers={"Authorization": header} if header else None,
+            proxy=connection.proxy,
         )
+        self._sessions.append(session)
+        return kopf.AiohttpSession(server=connection.server, aiohttp_session=session)
 
 
 def _loop_complained(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

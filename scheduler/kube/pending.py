@@ -65,15 +65,20 @@ class PendingView:
         dialects: Sequence[Dialect] = DIALECTS,
         on_refused: OnRefused,
         on_group: OnGroup = lambda _: None,
+        has_pods: bool = True,
         sleep: Sleep,
     ) -> None:
-        """Keep where inputs go; `on_refused` is told of pods that make no sense, `on_group` of each PodGroup as it is."""
+        """Keep where inputs go; `on_refused` is told of pods that make no sense, `on_group` of each PodGroup as it is.
+
+        Without `has_pods`, pending pods come in by another way, and nothing is compared about them.
+        """
         self._put = put
         self._views = views
         self._names = frozenset(scheduler_names)
         self._dialects = dialects
         self._on_refused = on_refused
         self._on_group = on_group
+        self._has_pods = has_pods
         self._sleep = sleep
         #: Uids that were shown and not withdrawn, ours or not, usable or not.
         self._shown: set[str] = set()
@@ -93,7 +98,7 @@ class PendingView:
         if event["type"] == "DELETED":
             self._pod_left(uid)
             return
-        if event["type"] is None and uid in self._shown:
+        if event["type"] is None and (uid in self._shown or self.synced.is_set()):
             self.reconciler.ask()
         self._shown.add(uid)
         spec = obj["spec"]
@@ -108,7 +113,7 @@ class PendingView:
         if event["type"] == "DELETED":
             self._group_left(uid)
             return
-        if event["type"] is None and uid in self._groups:
+        if event["type"] is None and (uid in self._groups or self.synced.is_set()):
             self.reconciler.ask()
         self._on_group(obj)
         self._group(obj)
@@ -176,24 +181,23 @@ class PendingView:
             return {"type": "ADDED", "object": obj}
 
         selector = {"fieldSelector": pending_selector(self._names)}
-        return [
-            View(
-                "pending pods",
-                PODS,
-                selector,
-                lambda: self._shown,
-                self._pod_left,
-                lambda obj: self.pod_event(added(obj)),
-            ),
-            View(
-                "pod groups",
-                GROUPS,
-                {},
-                lambda: self._groups,
-                self._group_left,
-                lambda obj: self.group_event(added(obj)),
-            ),
-        ]
+        pods = View(
+            "pending pods",
+            PODS,
+            selector,
+            lambda: self._shown,
+            self._pod_left,
+            lambda obj: self.pod_event(added(obj)),
+        )
+        groups = View(
+            "pod groups",
+            GROUPS,
+            {},
+            lambda: self._groups,
+            self._group_left,
+            lambda obj: self.group_event(added(obj)),
+        )
+        return [pods, groups] if self._has_pods else [groups]
 
     def _came(self, uid: str) -> None:
         self._awaited.discard(uid)

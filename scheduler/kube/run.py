@@ -44,6 +44,7 @@ from .metrics import Metrics
 from .native_groups import GroupWriters, NativeGroup, NativeGroupWriter, native_groups
 from .observing import Observer
 from .operator import Operator
+from .pending_feed import pending_feeds
 from .queue_writer import QueueWriter, place_of
 from .room_page import PATH, room_page, set_gauges
 from .standby import Standby
@@ -146,6 +147,9 @@ class Process:
         self._feeds = feeds(
             client, self._inbox.put, self._views, self._discovery, dialects, names, on_refused=self._count_refused
         )
+        has_kopf_pods = configuration.intake == "kopf"
+        if not has_kopf_pods:
+            self._feeds += pending_feeds(client, self._views, dialects, names, self._complaints.take)
         self._operator = Operator(
             login,
             client,
@@ -156,6 +160,7 @@ class Process:
             on_refused=self._complaints.take,
             on_group=self._binder.group_seen,
             on_spawned=self._take_signals,
+            has_pods=has_kopf_pods,
         )
 
     async def run(self) -> int:

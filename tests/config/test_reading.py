@@ -153,6 +153,7 @@ def test_zero_rate_stands_for_the_default():
     ("text", "expected"),
     [
         ("tieBreak: coin", "tieBreak: 'coin' is unknown; allowed: hash, name, random"),
+        ("intake: informer", "intake: 'informer' is unknown; allowed: kopf, reflector"),
         ("podInitialBackoffSeconds: 0", "podInitialBackoffSeconds: 0 is out of range; allowed: from 1 to 86400"),
         ("podInitialBackoffSeconds: '1'", "podInitialBackoffSeconds: '1' is no whole number; allowed: a whole number"),
         ("podMaxBackoffSeconds: 1.5", "podMaxBackoffSeconds: 1.5 is no whole number; allowed: a whole number"),

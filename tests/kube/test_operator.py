@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scheduler.engine.inputs import GangChanged, GangRemoved, Input, PendingPodLeft, PodChanged
+from scheduler.engine.inputs import GangChanged, GangRemoved, Input, PodChanged
 from scheduler.kube.operator import Operator
 from scheduler.kube.pending import pending_selector
+from scheduler.kube.pending_feed import pending_feeds
 from scheduler.kube.reconcile import Reconciler, View
 from scheduler.kube.views import PodViews
+from scheduler.model.dialects import DIALECTS
 from tests.builders import a_pod
 from tests.kube.conftest import Naps, login_to
 from tests.kube.scripted import GROUPS, PATIENCE_SECONDS, PODS, Answer, ScriptedServer
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from scheduler.kube.client import Client
+    from scheduler.kube.reflector import Timing
 
 GROUP = {"metadata": {"name": "g", "namespace": "default", "uid": "uid-g"}, "spec": {"minMember": 2}}
 
@@ -33,18 +36,34 @@ def quiet() -> None:
 
 
 class World:
-    """An operator and what it says."""
+    """An operator, reflectors of pending pods where it has none, and what they say."""
 
-    def __init__(self, server: ScriptedServer, client: Client, names: tuple[str, ...]) -> None:
-        """Wire it."""
+    def __init__(
+        self, server: ScriptedServer, client: Client, names: tuple[str, ...], timing: Timing | None = None
+    ) -> None:
+        """Wire it; with a timing, pending pods come through reflectors."""
         self.said: list[Input] = []
         self.refused: list[tuple[str, ...]] = []
         self.views = PodViews(self.said.append)
         self.spawned = 0
         self.operator = Operator(
-            login_to(server), client, self.said.append, self.views, names,
-            on_refused=lambda *what: self.refused.append(what), on_spawned=self._spawned, sleep=self._sleep,
+            login_to(server), client, self.said.append, self.views, names, has_pods=timing is None,
+            on_refused=self._refused, on_spawned=self._spawned, sleep=self._sleep,
         )  # fmt: skip
+        self.feeds = pending_feeds(client, self.views, DIALECTS, names, self._refused, timing) if timing else []
+
+    async def run(self) -> None:
+        """Run all of it until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for part in (self.operator, *self.feeds):
+                group.create_task(part.run())
+
+    async def synced(self) -> None:
+        """Wait until everything that was there at the start has come."""
+        await asyncio.gather(self.operator.synced.wait(), *(feed.synced.wait() for feed in self.feeds))
+
+    def _refused(self, *what: str) -> None:
+        self.refused.append(what)
 
     def _spawned(self) -> None:
         self.spawned += 1
@@ -60,37 +79,20 @@ class World:
 
 @asynccontextmanager
 async def operating(
-    server: ScriptedServer, client: Client, *names: str, is_synced: bool = True
+    server: ScriptedServer, client: Client, *names: str, is_synced: bool = True, timing: Timing | None = None
 ) -> AsyncIterator[World]:
-    """A running operator."""
-    world = World(server, client, names or ("ai-scheduler",))
-    task = asyncio.create_task(world.operator.run())
+    """A running operator; with a timing, reflectors of pending pods beside it."""
+    world = World(server, client, names or ("ai-scheduler",), timing)
+    task = asyncio.create_task(world.run())
     try:
         if is_synced:
             async with asyncio.timeout(PATIENCE_SECONDS):
-                await world.operator.synced.wait()
+                await world.synced()
             await server.until(lambda: server.watchers(PODS))
         yield world
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-
-
-async def test_pending_pods_come_in_and_leave(server: ScriptedServer, client: Client) -> None:
-    """Those that were there, new ones, and their binding; others' pods are not even sent."""
-    server.put(PODS, a_pod("old").manifest())
-    server.put(PODS, a_pod("foreign").scheduler("other").manifest())
-    server.put(PODS, a_pod("bound").on("n").manifest())
-    async with operating(server, client) as world:
-        assert world.pods() == ["old"]
-        server.put(PODS, a_pod("new").manifest())
-        await server.until(lambda: world.pods() == ["old", "new"])
-        server.put(PODS, a_pod("new").on("n").manifest())
-        await server.until(lambda: PendingPodLeft("uid-new") in world.said)
-        server.remove(PODS, "old")
-        await server.until(lambda: PendingPodLeft("uid-old") in world.said)
-    watch = server.seen("WATCH", PODS)[0]
-    assert watch.query["fieldSelector"] == pending_selector(["ai-scheduler"])
 
 
 async def test_kopf_writes_nothing(server: ScriptedServer, client: Client) -> None:
@@ -103,53 +105,11 @@ async def test_kopf_writes_nothing(server: ScriptedServer, client: Client) -> No
     assert {r.method for r in server.requests} <= {"GET", "LIST", "WATCH"}
 
 
-async def test_several_names_are_told_apart_here(server: ScriptedServer, client: Client) -> None:
-    """Field selectors know no "or"."""
-    for name in ("a", "b", "c"):
-        server.put(PODS, a_pod(name).scheduler(f"scheduler-{name}").manifest())
-    async with operating(server, client, "scheduler-a", "scheduler-b") as world:
-        assert sorted(world.pods()) == ["a", "b"]
-
-
 def test_the_selector_never_hides_a_pod_of_ours() -> None:
     """With several names the default scheduler's pods are left out, unless one of the names is its."""
     assert pending_selector(["x"]).startswith("spec.schedulerName=x,spec.nodeName=,")
     assert pending_selector(["x", "y"]).startswith("spec.schedulerName!=default-scheduler,spec.nodeName=,")
     assert pending_selector(["x", "default-scheduler"]).startswith("spec.nodeName=,")
-
-
-async def test_our_groups_come_in_and_leave(server: ScriptedServer, client: Client) -> None:
-    """Added, changed, deleted."""
-    server.kinds[GROUPS] = "PodGroup"
-    server.put(GROUPS, GROUP)
-    async with operating(server, client) as world:
-        await server.until(lambda: any(isinstance(item, GangChanged) for item in world.said))
-        server.remove(GROUPS, "g")
-        await server.until(lambda: any(isinstance(item, GangRemoved) for item in world.said))
-
-
-async def test_a_crd_that_comes_later_is_picked_up(server: ScriptedServer, client: Client) -> None:
-    """Its absence keeps nobody from starting."""
-    server.put(PODS, a_pod("p").manifest())
-    async with operating(server, client) as world:
-        assert world.pods() == ["p"]
-        server.kinds[GROUPS] = "PodGroup"
-        server.put(GROUPS, GROUP)
-        await server.until(lambda: any(isinstance(item, GangChanged) for item in world.said))
-
-
-async def test_a_pod_deleted_in_a_lost_watch_leaves(server: ScriptedServer, client: Client) -> None:
-    """Kopf lists again after 410 and does not compare; its second sight of a pod makes us compare."""
-    server.put(PODS, a_pod("stays").manifest())
-    server.put(PODS, a_pod("ghost").manifest())
-    async with operating(server, client) as world:
-        server.remove(PODS, "ghost", silently=True)
-        server.put(PODS, a_pod("unseen").manifest(), silently=True)
-        server.compact()
-        server.error(PODS, 410)
-        await server.until(lambda: PendingPodLeft("uid-ghost") in world.said)
-        await server.until(lambda: "unseen" in world.pods())
-        assert PendingPodLeft("uid-stays") not in world.said
 
 
 async def test_a_group_deleted_in_a_lost_watch_leaves(server: ScriptedServer, client: Client) -> None:
@@ -175,31 +135,6 @@ async def test_kopf_is_started_again_when_it_gives_up(server: ScriptedServer, cl
         await server.until(lambda: "p" in world.pods())
         assert not bystander.done()
         bystander.cancel()
-
-
-async def test_a_rotated_token_is_no_end(server: ScriptedServer, client: Client) -> None:
-    """Kopf asks for the connection again after 401."""
-    server.tokens = {"Bearer t"}
-    async with operating(server, client) as world:
-        login = world.operator._login
-        login._load = lambda: login_to(server, "new").connection  # what the file says now
-        server.tokens = {"Bearer new"}
-        server.end(PODS)
-        server.put(PODS, a_pod("p").manifest(), silently=True)
-        await server.until(lambda: "p" in world.pods())
-
-
-async def test_a_senseless_pod_is_refused_and_the_others_go_on(server: ScriptedServer, client: Client) -> None:
-    """A quantity that is none, or a field of the wrong type."""
-    server.put(PODS, a_pod("bad").cpu("many").manifest())
-    wrong = a_pod("wrong").manifest()
-    wrong["spec"]["priority"] = "high"
-    server.put(PODS, wrong)
-    server.put(PODS, a_pod("good").manifest())
-    async with operating(server, client) as world:
-        assert world.pods() == ["good"]
-        assert sorted(what[1] for what in world.refused) == ["bad", "wrong"]
-        assert "many" in next(what[3] for what in world.refused if what[1] == "bad")
 
 
 async def test_cancelling_leaves_no_task_behind(server: ScriptedServer, client: Client) -> None:

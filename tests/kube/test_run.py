@@ -74,7 +74,8 @@ def a_big_node(name: str) -> dict[str, Any]:
     return a_node(name).cpu("8").memory("64Gi").gpus(8).manifest()
 
 
-async def test_schedules_pods_and_gangs_and_ends_with_zero(server: ScriptedServer) -> None:
+@pytest.mark.parametrize("intake", ["kopf", "reflector"])
+async def test_schedules_pods_and_gangs_and_ends_with_zero(server: ScriptedServer, intake: str) -> None:
     """From watch to binding, with event and status; the Lease is given back."""
     server.kinds[GROUPS] = "PodGroup"
     for name in ("n1", "n2"):
@@ -85,7 +86,7 @@ async def test_schedules_pods_and_gangs_and_ends_with_zero(server: ScriptedServe
         {"metadata": {"name": "g", "namespace": "default", "uid": "uid-g", "generation": 1}, "spec": {"minMember": 2}},
     )
     server.put(PODS, a_pod("g0").gpus(8).gang("g", 2).manifest())
-    async with replica(server) as made:
+    async with replica(server, intake=intake) as made:
         await server.until(lambda: node_of(server, "single"))
         assert node_of(server, "g0") == ""
         server.put(PODS, a_pod("g1").gpus(8).gang("g", 2).manifest())
