@@ -1,11 +1,12 @@
 """`python -m benchmarks`: what needs nothing but Python; the others say what they need."""
 
-from benchmarks import fabric, gpu_sets, policies
+from benchmarks import fabric, gpu_sets, policies, preemption
 from benchmarks.engine import main
 from benchmarks.openb.__main__ import main as openb
 
 if __name__ == "__main__":
     main()
+    preemption.main([])
     fabric.main([])
     print()
     gpu_sets.main([])

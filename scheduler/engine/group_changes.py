@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from scheduler.framework.status import ClusterEvent
+from scheduler.model.checkpoints import LAST_CHECKPOINT
 
 from .workloads import workload_key_of
 
 if TYPE_CHECKING:
     from scheduler.model import Gang, GangKey
 
+    from .checkpoints import CheckpointWarnings
     from .core import Core
     from .health import Health
     from .inputs import GangChanged, GangRemoved
@@ -25,8 +27,9 @@ if TYPE_CHECKING:
 class GroupChanges:
     """What happens to groups outside, seen from inside."""
 
-    def __init__(self, core: Core, rollback: Rollback, health: Health) -> None:
+    def __init__(self, core: Core, rollback: Rollback, health: Health, checkpoints: CheckpointWarnings) -> None:
         """Take the parts to change."""
+        self._checkpoints = checkpoints
         self._core = core
         self._rollback = rollback
         self._health = health
@@ -38,6 +41,7 @@ class GroupChanges:
         if former == gang:
             return
         self._regroup(core.cluster.groups.put(gang))
+        self._checkpoints.look_at_gang(gang, former)
         root = core.cluster.groups.root_of(gang.key)
         if former is None:
             self._rollback.found(gang)
@@ -92,7 +96,10 @@ class GroupChanges:
 
 
 def _with_status(former: Gang, gang: Gang) -> Gang:
-    """Return a gang as it was, but for what is written into its status."""
+    """Return a gang as it was, but for what is written into its status, and for its last checkpoint: that is no news to others."""
+    told = {key: value for key, value in former.annotations.items() if key != LAST_CHECKPOINT}
+    if (saved := gang.annotations.get(LAST_CHECKPOINT)) is not None:
+        told[LAST_CHECKPOINT] = saved
     return structs.replace(
         former,
         phase=gang.phase,
@@ -100,4 +107,5 @@ def _with_status(former: Gang, gang: Gang) -> Gang:
         short_since=gang.short_since,
         is_shrunk=gang.is_shrunk,
         generation=gang.generation,
+        annotations=told,
     )

@@ -27,6 +27,7 @@ from scheduler.model.storage import (
 from scheduler.model.topology import Topology
 
 from . import inputs as i
+from .checkpoints import CheckpointWarnings
 from .group_changes import GroupChanges
 from .machines import MachineWarnings
 from .rejections import SHUN_SECONDS, is_rejection, rejected_at
@@ -76,7 +77,8 @@ class Intake:
         self._health = health
         self._core = core
         self._commit = commit
-        self._groups = GroupChanges(core, rollback, health)
+        self._checkpoints = CheckpointWarnings(core)
+        self._groups = GroupChanges(core, rollback, health, self._checkpoints)
         self._machines = MachineWarnings(core)
         self._handlers: dict[type[i.Input], Callable[..., None]] = {
             i.NodeChanged: self._node_changed,
@@ -139,6 +141,7 @@ class Intake:
         assumed_on = core.cluster.assumed.get(pod.uid)
         if not core.cluster.set_pod(pod):
             return
+        self._checkpoints.look_at_pod(pod, former)
         if pod.node_name:
             self._assigned(pod, former, assumed_on)
         elif pod.is_terminal or pod.is_terminating:

@@ -60,6 +60,7 @@ class Reclaim:
         #: Victim's queue → the queues on its way up to what both have above them, and the way of the preemptor.
         self._ways: dict[Node, tuple[list[Node], list[Node]]] = {}
         self._bounds: dict[Node, list[tuple[Node, dict[str, Fraction | int]]] | None] = {}
+        self._counting: dict[Node, list[str]] = {}
         #: When somebody becomes old enough to be evicted, seconds; None if nobody is too young.
         self.retry_at: float | None = None
 
@@ -93,8 +94,10 @@ class Reclaim:
         bounds = self._bounds_of(charge.node)
         if bounds is None:
             return False
-        spared = sum_of(pod for pod in surplus if pod.uid not in self._taken) if len(surplus) < len(pods) else {}
-        given = sum_of(pods)
+        spared = (
+            sum_of(pod for pod in surplus if pod.uid not in self._taken) if surplus and len(surplus) < len(pods) else {}
+        )
+        given = charge.amounts if len(pods) == 1 else sum_of(pods)
         return any(
             all(
                 self._ledger.use(node).used.get(r, 0) - self._from.get(node, {}).get(r, 0) - spared.get(r, 0)
@@ -129,6 +132,7 @@ class Reclaim:
         return way[-1].queue.priority
 
     def _move(self, pods: Iterable[Pod], sign: int) -> None:
+        moved: dict[Node, dict[str, int]] = {}
         for pod in pods:
             count = self._taken.get(pod.uid, 0) + sign
             self._taken[pod.uid] = count
@@ -138,8 +142,13 @@ class Reclaim:
                 del self._taken[pod.uid]
             charge = self._ledger.charge_of(pod.uid)
             if charge is not None and not charge.is_going:
-                for node in charge.node.path():
-                    add_to(self._from.setdefault(node, {}), charge.amounts, sign)
+                if charge.node in moved:
+                    add_to(moved[charge.node], charge.amounts)
+                else:
+                    moved[charge.node] = dict(charge.amounts)
+        for leaf, amounts in moved.items():
+            for node in leaf.path():
+                add_to(self._from.setdefault(node, {}), amounts, sign)
 
     def _is_old_enough(self, charge: Charge, pods: Sequence[Pod], *, is_surplus: bool) -> bool:
         """Tell whether pods have run for as long as their queue wants; what a gang can spare is not protected."""
@@ -215,6 +224,11 @@ class Reclaim:
 
     def _resources(self, victim: Node) -> list[str]:
         """Return the resources that count between two queues."""
+        if victim not in self._counting:
+            self._counting[victim] = self._find_resources(victim)
+        return self._counting[victim]
+
+    def _find_resources(self, victim: Node) -> list[str]:
         theirs, ours = self._way(victim)
         named = [r for r in self._asks if any(r in node.queue.quotas for node in (*theirs, *ours))]
         return named or [r for r in self._asks if self._fairness.is_scarce(r)] or list(self._asks)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .victims import importance, split_by_budget
+from .budgets import Allowances
+from .losses import Losses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,9 +22,8 @@ if TYPE_CHECKING:
     from scheduler.state.rows import Row
     from scheduler.state.snapshot import Bools
 
+    from .losses import Loss
     from .victims import Unit, Units
-
-Cost = tuple[int, int, int, int, float]
 
 
 class Costs:
@@ -36,6 +36,8 @@ class Costs:
         """Look at the shapes; `weigh` looks at the nodes, those of `within` only. `rules` say who may go where there are queues."""
         self._rules = rules
         self._handle, self._trial, self._within = handle, trial, within
+        self.losses = Losses(handle, rules)
+        self._allowances = Allowances(handle.budgets())
         #: Units that go before those that room is made of: they hold domains (`open_domains`).
         self.holders: list[Unit] = []
         self._units = units
@@ -48,7 +50,8 @@ class Costs:
         self._chosen: set[int] = set()
         self._weak: dict[int, list[Unit]] = {}
         self._by_unit: dict[int, list[int]] = {}
-        self._violations: dict[str, bool] = {}
+        #: What a unit frees on a row, by its id and the row.
+        self._freed: dict[tuple[int, int], dict[str, int]] = {}
         #: Rows where some pod fits, shape (rows,); the slots on them by shape.
         self.allowed: Bools = np.zeros(len(handle.snapshot.all_rows), dtype=np.bool_)
         self._slots_on: dict[int, list[int]] = {}
@@ -95,61 +98,106 @@ class Costs:
         rows = self._handle.snapshot.all_rows
         found = [self._units.of(pod, rows[row].node.name) for pod, row in self._trial.keepers(self._within)]
         self.holders = list({id(unit): unit for unit in found if unit is not None}.values())
-        self._chosen.update(id(unit) for unit in self.holders)
+        self._choose(self.holders)
 
     def slots_now(self) -> int:
         """Return how many pods of the gang could fit at most on the open rows, by resources."""
         return sum(map(min, self._counts, self._open_slots))
+
+    def can_spare(self, unit: Unit, placed: Mapping[int, Sequence[Pod]], needed: int) -> bool:
+        """Tell whether resources would do with a unit back, where the gang is placed or elsewhere; a "no" is certain.
+
+        The unit is away; nothing is changed.
+        """
+        records, stays = self._handle.snapshot.all_rows, True
+        change = [0] * len(self._shapes)
+        for row in self._rows_of(unit):
+            back, mine = self._frees(unit, row), placed.get(row, ())
+            if mine:
+                offered, requested = records[row].node.allocatable, records[row].requested
+                stays = stays and all(
+                    requested.get(r, 0) + count <= offered.get(r, 0) for r, count in back.items() if self._is_counted(r)
+                )
+                stays = stays and len(records[row].pods) + back["pods"] <= offered.get("pods", 0)
+            if (former := self._slots_on.get(row)) is not None:
+                room = _asked_by(mine)
+                for resource, count in back.items():
+                    room[resource] = room.get(resource, 0) - count
+                for i, slots in enumerate(former):
+                    change[i] += (self._slots(row, i, room) if self._curable[i][row] else 0) - slots
+        if stays:
+            return True
+        in_all = [have + more for have, more in zip(self._open_slots, change, strict=True)]
+        return sum(map(min, self._counts, in_all)) >= needed
 
     def cheapest(self) -> Iterator[list[Unit]]:
         """Yield the units to evict for one more pod on some row, cheapest first, until nothing is left.
 
         The caller takes each batch of units off the snapshot before it asks for the next.
         """
-        heap: list[tuple[Cost, str, int, int]] = []
+        heap: list[tuple[Loss, str, int, int, list[Unit]]] = []
         version = dict.fromkeys(self._weak, 0)
 
-        def push(row: int) -> None:
-            units = self._next_units(row)
+        def push(row: int, units: list[Unit]) -> None:
             if units:
                 version[row] += 1
-                heapq.heappush(
-                    heap, (self._cost(units), self._handle.snapshot.all_rows[row].node.name, row, version[row])
-                )
+                name = self._handle.snapshot.all_rows[row].node.name
+                heapq.heappush(heap, (self._cost(units, row), name, row, version[row], units))
 
         for row in self._weak:
-            push(row)
+            push(row, self._next_units(row))
         while heap:
-            _, _, row, number = heapq.heappop(heap)
+            loss, _, row, number, units = heapq.heappop(heap)
             if number != version[row]:
                 continue
-            units = self._next_units(row)
-            if not units:
+            if not self._is_still_allowed(units):
+                others = self._next_units(row)
+                push(row, others if others != units else [])
                 continue
-            self._chosen.update(id(unit) for unit in units)
+            if self._allowances.is_any and self._cost(units, row) > loss:  # budgets were used up meanwhile
+                push(row, self._next_units(row))
+                continue
+            self._choose(units)
             yield units
             for other in dict.fromkeys(r for unit in units for r in self._by_unit[id(unit)]):
-                push(other)
+                version[other] += 1
+                push(other, self._next_units(other))
+
+    def loss_of(self, units: Iterable[Unit], placed: Mapping[int, Sequence[Pod]]) -> Loss:
+        """Return what a whole plan costs that evicts units and places the gang on rows."""
+        units = [unit for unit in units if not unit.is_going]
+        cascade = sum(
+            len(unit.pods) - sum(self._frees(unit, row)["pods"] for row in self._rows_of(unit) if placed.get(row))
+            for unit in units
+        )
+        violations = Allowances(self._handle.budgets()).broken_by(pod for unit in units for pod in unit.members)
+        return self.losses.together(units, len(violations), cascade)
+
+    def _choose(self, units: Iterable[Unit]) -> None:
+        for unit in units:
+            self._chosen.add(id(unit))
+            if not unit.is_going:
+                self._allowances.charge(unit.members)
 
     def _weak_units(self, record: Row) -> list[Unit]:
-        """Return the units on a row that may go, each once: those going anyway, then the least important, budget breakers last."""
-        now, name = self._handle.now(), record.node.name
-        pods = sorted(record.pods.values(), key=lambda pod: importance(pod, now))
-        weak = [(pod, unit) for pod in pods if (unit := self._units.of(pod, name)) is not None]
-        violating, _ = split_by_budget([pod for pod, unit in weak if not unit.is_going], self._handle.budgets())
-        broken = {pod.uid for pod in violating}
-        for pod, _ in weak:
-            self._violations[pod.uid] = pod.uid in broken
-        weak.reverse()
-        weak.sort(
-            key=lambda e: (not e[1].is_going, e[0].uid in broken, self._rank(e[1]), e[1].priority, len(e[1].pods))
-        )
-        return list({id(unit): unit for _, unit in weak}.values())
+        """Return the units on a row that may go, each once: those going anyway, then the cheapest, budget breakers last."""
+        name = record.node.name
+        found: dict[int, Unit] = {}
+        for pod in sorted(record.pods.values(), key=lambda pod: pod.uid, reverse=True):
+            unit = self._units.of(pod, name)
+            if unit is not None:
+                found[id(unit)] = unit
+        units = sorted(found.values(), key=lambda unit: (not unit.is_going, self.losses.of(unit)))
+        broken = self._allowances.broken_by(pod for unit in units if not unit.is_going for pod in unit.members)
+        if broken:
+            units.sort(key=lambda unit: any(pod.uid in broken for pod in unit.members))
+        return units
 
     def _next_units(self, row: int) -> list[Unit]:
         """Return the units that must go on a row, beyond those going anyway, before one more pod fits."""
         open_units = [unit for unit in self._weak[row] if id(unit) not in self._chosen]
-        name = self._handle.snapshot.all_rows[row].node.name
+        if not open_units:
+            return []
         before = [self._slots(row, i, {}) for i in range(len(self._shapes))]
         taken: list[Unit] = []
         freed: dict[str, int] = {}
@@ -160,29 +208,75 @@ class Costs:
                         continue
                     self._rules.take(unit.members)
                 taken.append(unit)
-                _add(freed, unit, name)
+                _add(freed, self._frees(unit, row))
                 for i, slots in enumerate(before):
                     if self._curable[i][row] and self._slots(row, i, freed) > slots:
-                        return taken
+                        return self._trimmed(taken, row, i, slots + 1, freed)
         finally:
             if self._rules is not None:
                 self._rules.give_back(pod for unit in taken if not unit.is_going for pod in unit.members)
         return []
 
-    def _cost(self, units: Sequence[Unit]) -> Cost:
-        pods = [pod for unit in units if not unit.is_going for pod, _ in unit.pods]
-        violations = sum(self._violations.get(pod.uid, False) for pod in pods)
-        now = self._handle.now()
-        run = sum(now - (now if pod.started is None else pod.started) for pod in pods)
-        rank = max((self._rank(unit) for unit in units if not unit.is_going), default=_FREE)
-        highest = max((unit.priority for unit in units if not unit.is_going), default=_FREE)
-        return violations, rank, highest, len(pods), run
+    def _is_still_allowed(self, units: Sequence[Unit]) -> bool:
+        """Tell whether the queues of units can still spare all of them."""
+        if self._rules is None:
+            return True
+        taken: list[Unit] = []
+        for unit in units:
+            if not unit.is_going:
+                if not self._rules.allows(unit.members, unit.surplus):
+                    break
+                self._rules.take(unit.members)
+            taken.append(unit)
+        self._rules.give_back(pod for unit in taken if not unit.is_going for pod in unit.members)
+        return len(taken) == len(units)
 
-    def _rank(self, unit: Unit) -> int:
-        """Return from how important a queue a unit is taken; all are alike without queues."""
-        return 0 if self._rules is None else self._rules.rank(unit.members)
+    def _trimmed(self, units: list[Unit], row: int, shape: int, slots: int, freed: Mapping[str, int]) -> list[Unit]:
+        """Return units without those whose room is not needed for so many slots, the dearest first."""
+        if len(units) == 1:
+            return units
+        record = self._handle.snapshot.all_rows[row]
+        offered, requested = record.node.allocatable, record.requested
+        spare = {
+            r: offered.get(r, 0) - requested.get(r, 0) + freed.get(r, 0) - slots * request
+            for r, request in self._asks[shape].items()
+            if request > 0 and r != "pods"
+        }
+        spare["pods"] = offered.get("pods", 0) - len(record.pods) + freed.get("pods", 0) - slots
+        kept: list[Unit] = []
+        for unit in reversed(units):
+            frees = self._frees(unit, row)
+            if all(frees.get(r, 0) <= count for r, count in spare.items()):
+                for r in spare:
+                    spare[r] -= frees.get(r, 0)
+            else:
+                kept.append(unit)
+        return kept[::-1]
 
-    def _slots(self, row: int, shape: int, freed: dict[str, int]) -> int:
+    def _cost(self, units: Sequence[Unit], row: int) -> Loss:
+        pods = [pod for unit in units if not unit.is_going for pod in unit.members]
+        cascade = sum(len(unit.pods) - self._frees(unit, row)["pods"] for unit in units if not unit.is_going)
+        return self.losses.together(units, len(self._allowances.broken_by(pods)), cascade)
+
+    def _rows_of(self, unit: Unit) -> list[int]:
+        """Return the rows that a unit is on."""
+        rows = self._handle.snapshot.row_of
+        return list(dict.fromkeys(rows[node] for _, node in unit.pods if node in rows))
+
+    def _frees(self, unit: Unit, row: int) -> dict[str, int]:
+        """Return what a unit frees on one row, with its pods there as `pods`."""
+        found = self._freed.get((id(unit), row))
+        if found is None:
+            name = self._handle.snapshot.all_rows[row].node.name
+            found = _asked_by([pod for pod, node in unit.pods if node == name])
+            found.setdefault("pods", 0)
+            self._freed[id(unit), row] = found
+        return found
+
+    def _is_counted(self, resource: str) -> bool:
+        return any(asks.get(resource, 0) > 0 for asks in self._asks)
+
+    def _slots(self, row: int, shape: int, freed: Mapping[str, int]) -> int:
         """Return how many pods of a shape fit on a row by what they count, with some more room."""
         record = self._handle.snapshot.all_rows[row]
         offered, requested = record.node.allocatable, record.requested
@@ -194,14 +288,9 @@ class Costs:
         return max(0, slots)
 
 
-#: Below every priority.
-_FREE = -(2**62)
-
-
-def _add(freed: dict[str, int], unit: Unit, node_name: str) -> None:
-    """Count what a unit frees on one node."""
-    for resource, count in _asked_by([pod for pod, node in unit.pods if node == node_name]).items():
-        freed[resource] = freed.get(resource, 0) + count
+def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
+    for resource, count in more.items():
+        total[resource] = total.get(resource, 0) + count
 
 
 def _asked_by(pods: Iterable[Pod]) -> dict[str, int]:
@@ -210,5 +299,6 @@ def _asked_by(pods: Iterable[Pod]) -> dict[str, int]:
     for pod in pods:
         asked["pods"] = asked.get("pods", 0) + 1
         for resource, count in pod.requests.items():
-            asked[resource] = asked.get(resource, 0) + count
+            if resource != "pods":
+                asked[resource] = asked.get(resource, 0) + count
     return asked

@@ -2,19 +2,21 @@
 
 At PodGroupPostFilter.  It plans the whole transaction on the snapshot: which units (pods, or gangs as a whole) go, and
 where every member then fits.  Gangs that have domains for themselves which this one asks for go first, as wholes.  Nodes are
-chosen by what clearing them costs, so that few and unimportant units go; then every unit that the placement can do without is
-spared, the most important first.
+chosen by what clearing them costs (`losses`), so that what is lost is unimportant and little; then every unit that the placement
+can do without is spared, the dearest first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from scheduler.config import ConfigurationModel
 from scheduler.framework.plugin import Plugin, PostFilterResult, Victim
 from scheduler.framework.status import ClusterEvent, Kind, Reason, Status
 
+from .budgets import Allowances
 from .costs import Costs
 from .moving import MOST_MOVED, Again, Restartable
 from .victims import Units, split_by_budget
@@ -24,9 +26,10 @@ if TYPE_CHECKING:
     from scheduler.framework.handle import Rules, Trial
     from scheduler.framework.plugin import Failure
     from scheduler.framework.workload import Workload
-    from scheduler.model import Pod
+    from scheduler.model import Budget, Pod
     from scheduler.state.snapshot import Snapshot, Undo
 
+    from .losses import Loss, Losses
     from .victims import Unit
 
 NAME = "GangPreemption"
@@ -79,7 +82,8 @@ class GangPreemption(Plugin):
         pods = workload.ordered()
         units = Units(self.handle, workload.priority, workload.gang.key if workload.gang else None, rules)
         ceiling = workload.priority if rules is None else _ANY_PRIORITY
-        found, reachable, tried = list[PostFilterResult](), 0, 0
+        found: list[tuple[Loss, PostFilterResult]] = []
+        reachable = tried = 0
         for within in trial.regions():
             costs = Costs(self.handle, units, trial, pods, within, rules)
             reachable = max(reachable, reached := costs.reachable(ceiling))
@@ -95,7 +99,7 @@ class GangPreemption(Plugin):
             if found and tried >= MOST_REGIONS:
                 break
         if found:
-            return min(found, key=lambda plan: _harm(plan, self.handle.now()))
+            return min(found, key=itemgetter(0))[1]
         if reachable < workload.needed:
             return _no("preemption: evicting every less important pod would not make enough room.", reachable)
         retry_at = rules.retry_at if rules is not None else None
@@ -107,7 +111,7 @@ class GangPreemption(Plugin):
         rules = Restartable(self.handle, workload)
         if not rules.is_anybody():
             return None
-        found: list[PostFilterResult] = []
+        found: list[tuple[Loss, PostFilterResult]] = []
         for within in trial.regions()[:MOST_REGIONS]:
             for _ in range(MOST_MOVED):
                 units = Units(self.handle, _ANY_PRIORITY, workload.gang.key if workload.gang else None, rules)
@@ -122,27 +126,28 @@ class GangPreemption(Plugin):
                 for unit in stuck:
                     rules.fix(unit)
             rules.free()
-        return min(found, key=lambda plan: _harm(plan, self.handle.now()), default=None)
+        return min(found, key=itemgetter(0))[1] if found else None
 
     def _plan_within(
         self, workload: Workload, trial: Trial, costs: Costs, rules: Rules | None, stuck: list[Unit] | None = None
-    ) -> Generator[int, None, PostFilterResult | None]:
-        """Return a plan on the rows that the costs look at; everything is as it was then.
+    ) -> Generator[int, None, tuple[Loss, PostFilterResult] | None]:
+        """Return a plan on the rows that the costs look at, with what it costs; everything is as it was then.
 
         With `stuck` it counts only if everybody finds a place again; who does not is put there.
         """
-        plan, again = _WhatIf(self.handle.snapshot, rules), Again(self.handle)
+        plan, again = _WhatIf(self.handle.snapshot, costs.losses, self.handle.budgets(), rules), Again(self.handle)
         try:
             if not (yield from self._plan(workload, trial, costs, plan)):
                 return None
-            units = [unit for unit in plan.by_importance(self.handle.now()) if not unit.is_going]
+            units = [unit for unit in plan.dearest_first() if not unit.is_going]
             for unit in units if len(units) <= MOST_MOVED else ():
                 is_placed = yield from again.place(unit, is_whole=stuck is not None)
                 if not is_placed and stuck is not None:
                     stuck.append(unit)
             if stuck or (stuck is not None and len(units) > MOST_MOVED):
                 return None
-            return self._result(trial, plan, again.nodes, is_move=stuck is not None)
+            loss = costs.loss_of(plan.evicted(), _by_row(trial))
+            return loss, self._result(trial, plan, again.nodes, is_move=stuck is not None)
         finally:
             again.clear()
             trial.clear()
@@ -160,8 +165,7 @@ class GangPreemption(Plugin):
                 return True
             next_try = 2 * evictions
         for units in costs.cheapest():
-            for unit in units:
-                costs.open(plan.evict(unit))
+            costs.open(dict.fromkeys(row for unit in units for row in plan.evict(unit)))
             yield 1
             evictions += 1
             if costs.slots_now() < needed or evictions < next_try or not plan.is_enough():
@@ -176,9 +180,12 @@ class GangPreemption(Plugin):
         return False
 
     def _spare(self, needed: int, trial: Trial, costs: Costs, plan: _WhatIf) -> Iterator[int]:
-        """Bring back every unit that the gang can do without, where it is placed or placed anew, the most important first."""
+        """Bring back every unit that the gang can do without, where it is placed or placed anew, the dearest first."""
         searches, placed = 0, _by_row(trial)
-        for unit in plan.by_importance(self.handle.now()):
+        for unit in plan.dearest_first():
+            if not costs.can_spare(unit, placed, needed):
+                yield 1
+                continue
             rows = plan.bring_back(unit)
             yield max(1, len(rows))
             if not plan.is_enough():
@@ -217,8 +224,12 @@ class GangPreemption(Plugin):
 class _WhatIf:
     """Units taken off the snapshot, and how to bring them back."""
 
-    def __init__(self, snapshot: Snapshot, rules: Rules | None = None) -> None:
+    def __init__(
+        self, snapshot: Snapshot, losses: Losses, budgets: Sequence[Budget], rules: Rules | None = None
+    ) -> None:
         self._snapshot = snapshot
+        self._losses = losses
+        self._budgets = budgets
         self._rules = rules
         self._away: dict[int, tuple[Unit, list[tuple[int, Undo]]]] = {}
 
@@ -240,14 +251,15 @@ class _WhatIf:
         """Tell whether the gang is within its queue's quota without those that are away."""
         return self._rules is None or self._rules.is_enough()
 
-    def by_importance(self, now: float) -> list[Unit]:
-        """Return the units that are away, the most important first."""
-
-        def key(unit: Unit) -> tuple[bool, int, tuple[bool, int, bool, float, int]]:
-            rank = 0 if self._rules is None or unit.is_going else self._rules.rank(unit.members)
-            return unit.is_going, -rank, _unit_importance(unit, now)
-
-        return sorted(self.evicted(), key=key)
+    def dearest_first(self) -> list[Unit]:
+        """Return the units that are away: budget breakers, then by what each costs, those that are going anyway last."""
+        units = sorted(self.evicted(), key=lambda unit: (not unit.is_going, self._losses.of(unit)), reverse=True)
+        broken = Allowances(self._budgets).broken_by(
+            pod for unit in reversed(units) if not unit.is_going for pod in unit.members
+        )
+        if broken:
+            units.sort(key=lambda unit: not any(pod.uid in broken for pod in unit.members))
+        return units
 
     def evicted(self) -> list[Unit]:
         """Return the units that are away."""
@@ -268,25 +280,12 @@ class _WhatIf:
             self.bring_back(unit)
 
 
-def _harm(plan: PostFilterResult, now: float) -> tuple[int, int, int, float]:
-    """Return what a plan breaks: budgets, then the most important victim, then how many there are, and how long they ran."""
-    victims = plan.victims
-    highest = max((v.pod.priority for v in victims), default=0)
-    run = sum(now - (now if v.pod.started is None else v.pod.started) for v in victims)
-    return sum(v.violates_budget for v in victims), highest, len(victims), run
-
-
 def _by_row(trial: Trial) -> dict[int, list[Pod]]:
     """Return what is placed on each row."""
     placed: dict[int, list[Pod]] = {}
     for pod, row in trial.placed.values():
         placed.setdefault(row, []).append(pod)
     return placed
-
-
-def _unit_importance(unit: Unit, now: float) -> tuple[bool, int, bool, float, int]:
-    start = min(now if pod.started is None else pod.started for pod, _ in unit.pods)
-    return (unit.is_going, -unit.priority, unit.gang is None, start, -len(unit.pods))
 
 
 def _no(text: str, reachable: int = 0, retry_at: float | None = None) -> Status:

@@ -6,9 +6,10 @@ For both preemption plugins; pure.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from scheduler.model.checkpoints import accelerators, saved_at
 from scheduler.model.needs import Needs
 from scheduler.model.preemptibility import stated_preemptibility
 from scheduler.model.selectors import matches_labels
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from scheduler.framework.handle import Handle, Rules
-    from scheduler.model import Budget, GangKey, Pod
+    from scheduler.model import Budget, Gang, GangKey, Pod
 
 
 def importance(pod: Pod, now: float) -> tuple[int, float, str]:
@@ -90,11 +91,12 @@ class Unit:
     is_going: bool = False
     #: Those of the pods that their gang can do without.
     surplus: tuple[Pod, ...] = ()
+    #: The pods without their nodes.
+    members: tuple[Pod, ...] = field(init=False, compare=False)
 
-    @property
-    def members(self) -> list[Pod]:
-        """The pods without their nodes."""
-        return [pod for pod, _ in self.pods]
+    def __post_init__(self) -> None:
+        """Take the pods off their nodes, once."""
+        object.__setattr__(self, "members", tuple(pod for pod, _ in self.pods))
 
 
 class Units:
@@ -142,9 +144,7 @@ class Units:
             and (node := self._cluster.node_of(member.uid)) is not None
         ]
         gang = self._cluster.gangs[key]
-        placed.sort(
-            key=lambda entry: (stated_preemptibility(entry[0], gang) is not False, importance(entry[0], self._now))
-        )
+        placed.sort(key=lambda entry: self._dearness(entry[0], gang))
         core, surplus = self._spare(key, placed)
         highest = max((member.priority for member, _ in core), default=self._priority)
         can_go = all(self._may_evict(member) for member, _ in core) and not any(
@@ -158,6 +158,12 @@ class Units:
             unit = Unit(((member, node),), member.priority, surplus=(member,))
             units[member.uid] = unit if self._may_evict(member) else None
         return units
+
+    def _dearness(self, pod: Pod, gang: Gang) -> tuple[bool, int, float, tuple[int, float, str]]:
+        """Return a key that sorts first who goes last: the protected, the important, those that would lose most work."""
+        is_free = stated_preemptibility(pod, gang) is not False
+        lost = accelerators(pod) * (self._now - saved_at(pod, gang, self._now))
+        return is_free, -pod.priority, -lost, importance(pod, self._now)
 
     def _may_evict(self, pod: Pod) -> bool:
         """Tell whether a pod, by itself, may go for this preemptor; nobody evicts what is stated not to be preemptible."""
