@@ -60,8 +60,10 @@ parity: $(READY) ## the same verdicts and scores as the real kube-scheduler plug
 generate: $(READY) ## write the files that are derived from code (crds/, docs/)
 	$(VENV)/python -m scheduler.cli.generate
 
-bench: $(READY) ## measure against the budgets
+bench: $(READY) ## measure against the budgets, and beside kube-scheduler (20 minutes; needs Go)
 	$(VENV)/python -m benchmarks
+	@mkdir -p build
+	$(VENV)/python -m benchmarks.peers -o build/peers.json
 
 clean: ## remove what was made here (caches outside this folder stay)
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -13,5 +13,5 @@ if __name__ == "__main__":
     policies.main([])
     openb(["--seeds", "42"])
     print("\nThe shapes of kube-scheduler's suite: python -m benchmarks.scenarios_of_peers")
-    print("On a real API server: python -m benchmarks.bind_rate, python -m benchmarks.kopf_cost")
+    print("On a real API server: python -m benchmarks.peers, python -m benchmarks.kopf_cost")
     print("All seeds and other workloads of openb: python -m benchmarks.openb --help")

@@ -59,9 +59,13 @@ class ControlPlane:
         feature_gates: Mapping[str, bool] | None = None,
         runtime_config: Mapping[str, bool] | None = None,
         apiserver_flags: Mapping[str, str] | None = None,
+        administrators: Mapping[str, str] | None = None,
         programs: Path | None = None,
     ) -> None:
-        """Says what to run; `start` runs it. `programs` is the folder of binaries, found or built if not given."""
+        """Says what to run; `start` runs it. `programs` is the folder of binaries, found or built if not given.
+
+        `administrators` are the tokens of further users of the group system:masters, by name.
+        """
         self._has_controller_manager = controller_manager
         self._has_kwok = kwok
         self._feature_gates = dict(feature_gates or {})
@@ -72,6 +76,7 @@ class ControlPlane:
         self._folder: Path | None = None
         self._client: Client | None = None
         self._token = secrets.token_hex(16)
+        self._administrators = {"admin": self._token, **(administrators or {})}
         self._etcd_port = self._etcd_peer_port = self._port = 0
 
     def __enter__(self) -> Self:
@@ -92,7 +97,8 @@ class ControlPlane:
         self._folder = Path(tempfile.mkdtemp(prefix="ai-scheduler-e2e-"))
         self._etcd_port, self._etcd_peer_port, self._port = free_ports(3)
         try:
-            (self.folder / "tokens.csv").write_text(f'{self._token},admin,admin,"system:masters"\n')
+            users = [f'{token},{name},{name},"system:masters"\n' for name, token in self._administrators.items()]
+            (self.folder / "tokens.csv").write_text("".join(users))
             (self.folder / "service-account.key").write_text(new_signing_key())
             self._run("etcd", self._etcd_command())
             self.start_apiserver()

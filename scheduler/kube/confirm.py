@@ -70,10 +70,10 @@ class Confirmations:
             await self.look()
 
     async def look(self) -> None:
-        """Forget what was seen, and read what is overdue."""
+        """Forget what was seen or is known to be gone, and read what is overdue."""
         now = self._clock()
         for pod, due in list(self._due.items()):
-            if self._views.is_seen(pod.uid):
+            if self._views.is_seen(pod.uid) or self._views.is_over(pod.uid):
                 del self._due[pod]
             elif due <= now:
                 await self._read(pod)
@@ -98,6 +98,6 @@ class Confirmations:
     def _is_gone(self, ref: PodRef) -> None:
         """Report that a pod is gone, unless a view has told so already."""
         del self._due[ref]
-        if not self._views.is_seen(ref.uid):
+        if not (self._views.is_seen(ref.uid) or self._views.is_over(ref.uid)):
             log.info("binding_never_seen", pod=ref.key, uid=ref.uid)
             self._views.removed(ref.uid)

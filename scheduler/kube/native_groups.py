@@ -49,6 +49,13 @@ class Said(NamedTuple):
     message: str = ""
 
 
+class Known(NamedTuple):
+    """What a condition is known to say, and since when it has its status."""
+
+    said: Said
+    since: str = ""
+
+
 class OwnWriter(Protocol):
     """Writes the status of PodGroups of ours."""
 
@@ -89,7 +96,7 @@ class NativeGroupWriter:
         self._client = client
         self.groups_of = groups_of
         self._now = now
-        self._written: OrderedDict[str, Said] = OrderedDict()
+        self._written: OrderedDict[str, Known] = OrderedDict()
 
     async def set_conditions(self, effect: SetGangStatus, groups: list[NativeGroup]) -> bool:
         """Write what an effect means for each object of a gang; tell whether there was something to write."""
@@ -100,32 +107,39 @@ class NativeGroupWriter:
         return count > 0
 
     async def _write(self, gang: Gang, said: Said) -> bool:
-        """Write one condition unless it says that already, or has been True."""
+        """Write one condition unless it says that already, or has been True.
+
+        A refusal is compared with what the object says, which is read once.  What the watch would show is enough for True.
+        """
         known = self._written.get(gang.uid)
-        if known is not None and (known == said or known.status == "True"):
+        if known is None and said.status != "True":
+            known = await self._read(gang)
+        if known is not None and (known.said == said or known.said.status == "True"):
             return False
-        path = _path(gang)
-        found = await self._client.get(path)
-        condition = _condition(found, condition_type(gang))
-        known = Said(condition.get("status", ""), condition.get("reason", ""), condition.get("message", ""))
-        if known.status == "True" or known == said:
-            self._remember(gang.uid, known)
-            return False
+        since = known.since if known is not None and known.said.status == said.status else ""
         changed = {
             "type": condition_type(gang),
             "status": said.status,
             "reason": said.reason,
             "message": said.message,
             "observedGeneration": gang.generation,
-            "lastTransitionTime": condition.get("lastTransitionTime") if known.status == said.status else self._now(),
+            "lastTransitionTime": since or self._now(),
         }
         body = {"metadata": {"uid": gang.uid}, "status": {"conditions": [changed]}}
-        await self._client.patch(f"{path}/status", body, STRATEGIC_PATCH)
-        self._remember(gang.uid, said)
+        await self._client.patch(f"{_path(gang)}/status", body, STRATEGIC_PATCH)
+        self._remember(gang.uid, Known(said, str(changed["lastTransitionTime"])))
         return True
 
-    def _remember(self, uid: str, said: Said) -> None:
-        self._written[uid] = said
+    async def _read(self, gang: Gang) -> Known:
+        """Return what a condition says now."""
+        condition = _condition(await self._client.get(_path(gang)), condition_type(gang))
+        said = Said(condition.get("status", ""), condition.get("reason", ""), condition.get("message", ""))
+        known = Known(said, condition.get("lastTransitionTime") or "")
+        self._remember(gang.uid, known)
+        return known
+
+    def _remember(self, uid: str, known: Known) -> None:
+        self._written[uid] = known
         self._written.move_to_end(uid)
         while len(self._written) > REMEMBERED:
             self._written.popitem(last=False)

@@ -56,7 +56,8 @@ class PodViews:
         #: Uid of each pod in the assigned view; True for members of gangs that nobody deletes.
         self.assigned: dict[str, bool] = {}
         self.finished: set[str] = set()
-        self._gone: OrderedDict[str, None] = OrderedDict()
+        #: Uid of each pod that left a view; True once the engine was told that it is gone.
+        self._gone: OrderedDict[str, bool] = OrderedDict()
         self._leaving: dict[str, asyncio.TimerHandle] = {}
 
     def pending_changed(self, pod: Pod) -> None:
@@ -117,6 +118,10 @@ class PodViews:
         """Tell whether a later view than the pending one has the pod."""
         return uid in self.assigned or uid in self.finished
 
+    def is_over(self, uid: str) -> bool:
+        """Tell whether the engine was told that the pod is gone."""
+        return self._gone.get(uid, False)
+
     def removed(self, uid: str) -> None:
         """Take that a pod is surely gone."""
         self.pending.pop(uid, None)
@@ -126,7 +131,7 @@ class PodViews:
 
     def _removed(self, uid: str) -> None:
         self._stays(uid)
-        self._remember(uid)
+        self._remember(uid, is_over=True)
         self._put(PodRemoved(uid))
 
     def _stays(self, uid: str) -> None:
@@ -134,8 +139,8 @@ class PodViews:
         if handle := self._leaving.pop(uid, None):
             handle.cancel()
 
-    def _remember(self, uid: str) -> None:
-        self._gone[uid] = None
+    def _remember(self, uid: str, *, is_over: bool = False) -> None:
+        self._gone[uid] = is_over or self._gone.get(uid, False)
         self._gone.move_to_end(uid)
         while len(self._gone) > REMEMBERED:
             self._gone.popitem(last=False)

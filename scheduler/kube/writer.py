@@ -252,11 +252,14 @@ class GangWriter:
         self._written = _Memory()
         #: By uid what the object says since our last write, in which version, the effect, and how often it was repaired.
         self._said = _Memory()
+        #: By uid what an object said that was never written.
+        self._sights = _Memory()
 
     async def set_status(self, effect: SetGangStatus) -> bool:
         """Write the status unless it says that already; tell whether there was something to write.
 
-        The first time the object is read, so that a restart writes nothing and transition times survive.
+        The first time it is compared with the object as the watch has shown it, or else as it is read, so that a restart
+        writes nothing and transition times survive.
         """
         if effect.dialect != OWN_DIALECT:
             return False
@@ -266,7 +269,8 @@ class GangWriter:
             return False
         found: dict[str, Any] = {}
         if known is None:
-            found = await self._client.get(path)
+            (found,) = self._sights.get(effect.uid) or (await self._client.get(path),)
+            self._sights.forget(effect.uid)
             known = None, found.get("status") or {}
         status = _gang_status(effect, _since(known[1], self._now()))
         if effect.placement is not None and effect.placement.is_estimate and _is_same_place(known[1], status):
@@ -288,6 +292,9 @@ class GangWriter:
         """
         uid = group["metadata"]["uid"]
         said = self._said.get(uid)
+        if said is None and self._written.get(uid) is None:
+            meta = {"resourceVersion": group["metadata"].get("resourceVersion")}
+            self._sights.put(uid, ({"metadata": meta, "status": group.get("status") or {}},))
         if said is None or _version(group) <= said[1] or _essence(group) == said[0]:
             return None
         self._written.forget(uid)

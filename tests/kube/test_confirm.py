@@ -43,6 +43,19 @@ async def test_a_binding_that_shows_up_is_forgotten(server: ScriptedServer, clie
     assert server.requests == []
 
 
+async def test_a_binding_whose_pod_came_and_went_is_forgotten(server: ScriptedServer, client: Client) -> None:
+    """Deleted before anybody looked: the view has told everything, so no request is made and nothing is told twice."""
+    world = World(client)
+    world.views.assigned_changed(a_pod("p").on("n").build())
+    world.views.assigned_left("uid-p")
+    told = list(world.said)
+    assert told[-1] == PodRemoved("uid-p")
+    await world.look()
+    assert len(world.confirmations) == 0
+    assert server.requests == []
+    assert world.said == told
+
+
 async def test_a_pod_that_was_deleted_unseen_is_removed(client: Client) -> None:
     """Neither ADDED nor DELETED came; the pod is read and is not there."""
     world = World(client)

@@ -16,9 +16,11 @@ class Server:
     def __init__(self) -> None:
         self.status: dict[str, Any] = {}
         self.patches = 0
+        self.reads = 0
 
     async def get(self, path: str) -> dict[str, Any]:
         assert path == GROUP
+        self.reads += 1
         return {"metadata": {"uid": "u"}, "status": self.status}
 
     async def patch(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -125,3 +127,24 @@ async def test_status_of_another_dialect_is_not_ours_to_write() -> None:
     server = Server()
     assert not await a_writer(server, Clock()).set_status(status("True", dialect="native"))
     assert server.patches == 0
+
+
+async def test_a_group_that_the_watch_has_shown_is_not_read_before_its_first_status() -> None:
+    """One request a gang; transition times of what it said before survive, and what it says already is not written."""
+    server = Server()
+    writer = a_writer(server, Clock())
+    await writer.set_status(status("False"))
+    before = dict(server.status)
+    server.patches = server.reads = 0
+    sight = {"metadata": {"uid": "u", "resourceVersion": "7"}, "status": before}
+
+    other = a_writer(server, Clock())
+    assert other.seen(sight) is None
+    assert not await other.set_status(status("False"))
+    assert (server.reads, server.patches) == (0, 0)
+
+    third = a_writer(server, Clock())
+    third.seen(sight)
+    assert await third.set_status(status("False", "True"))
+    assert (server.reads, server.patches) == (0, 1)
+    assert times(server)["Scheduled"] == before["conditions"][0]["lastTransitionTime"]

@@ -99,6 +99,25 @@ async def test_a_refused_gang_says_why_and_once_it_was_placed_says_so_for_ever(w
     assert world.said(GROUPS, "g") == [("PodGroupInitiallyScheduled", "True", "Scheduled")]
 
 
+async def test_a_gang_that_is_placed_at_once_costs_one_request(world: World) -> None:
+    """Its condition is written without a look at the object: the watch has shown that it was not True."""
+    world.put(GROUPS, "g", GANG)
+    world.pod("a", "g", node="n")
+    assert await world.write("g", "True", "Scheduled")
+    assert [request.method for request in world.server.requests] == ["PATCH"]
+
+
+async def test_a_refusal_in_other_words_keeps_the_time_of_the_first(world: World) -> None:
+    """The object is read once, before the first refusal."""
+    world.put(GROUPS, "g", GANG)
+    world.pod("a", "g")
+    assert await world.write("g", "False")
+    assert await world.write("g", "False", "SchedulerError")
+    assert [request.method for request in world.server.requests] == ["GET", "PATCH", "PATCH"]
+    (found,) = (world.server.get(GROUPS, "g") or {})["status"]["conditions"]
+    assert (found["reason"], found["lastTransitionTime"]) == ("SchedulerError", "now")
+
+
 @pytest.mark.parametrize(
     ("reason", "expected"),
     [
