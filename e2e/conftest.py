@@ -21,6 +21,9 @@ from e2e.objects import DefaultWorld, World
 from e2e.upstream import KubeScheduler
 from e2e.waiting import wait_until
 
+#: How many pods a request for their deletion may name.
+PODS_A_PAGE = 200
+
 
 @pytest.fixture(scope="session")
 def assets(request: pytest.FixtureRequest) -> Path:
@@ -58,7 +61,18 @@ def fresh_namespace(plane: ControlPlane, test: str) -> Iterator[str]:
     wait_until(lambda: _has_default_account(plane, name), what=f"the default ServiceAccount in {name}")
     yield name
     plane.request("DELETE", f"/api/v1/namespaces/{name}")
-    plane.request("DELETE", f"/api/v1/namespaces/{name}/pods", {"gracePeriodSeconds": 0})
+    _delete_pods(plane, name)
+
+
+def _delete_pods(plane: ControlPlane, namespace: str) -> None:
+    """Deletes all pods of a namespace at once, in pages: a request that lasts over a minute is cut off by the server."""
+    path = f"/api/v1/namespaces/{namespace}/pods?limit={PODS_A_PAGE}"
+    position = ""
+    while True:
+        page = plane.request("DELETE", f"{path}&continue={position}", {"gracePeriodSeconds": 0})
+        position = page.get("metadata", {}).get("continue", "")
+        if not position:
+            return
 
 
 def _has_default_account(control_plane: ControlPlane, namespace: str) -> bool:
