@@ -335,6 +335,11 @@ class Access:
             del self._candidates[next(iter(self._candidates))]
         return found
 
+    def kept_for(self, workload: Workload, node_name: str) -> list[Pod]:
+        """Return the pods for which room is kept on a node against a workload."""
+        there = self.cluster.nominated_on(node_name)
+        return [pod for pod in there if pod.uid not in workload.pods and self._weight(pod) >= workload.priority]
+
     def _nominated_rows(self, own: set[str], priority: int, names: Iterable[str] | None = None) -> dict[int, list[Pod]]:
         """Return the pods, by row, for which room is kept against a workload of this priority."""
         found: dict[int, list[Pod]] = {}

@@ -6,6 +6,7 @@ what some Filter plugin of the profile says it counts.
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,15 +16,18 @@ if TYPE_CHECKING:
 
     from scheduler.state.snapshot import Bools, Ints, Nodes
 
+_NOTHING: Mapping[str, int] = MappingProxyType({})
+
 
 def places(
-    asks: Mapping[str, int] | None, nodes: Nodes, where: Bools, *, is_empty: bool = False, below: int | None = None
-) -> Ints:
+    asks: Mapping[str, int] | None, nodes: Nodes, where: Bools, *, is_empty: bool = False, below: int | None = None,
+    taken: Mapping[str, int] = _NOTHING,
+) -> Ints:  # fmt: skip
     """Return how many pods each node could take at most, shape (len(nodes),).
 
     `asks` is what one pod counts (`Plugin.counted_requests`); None if nobody counts: then there is no limit.  `where`
     says which nodes are open to the pod.  `is_empty`: as if the nodes were empty; `below`: as if pods below a priority, and those that
-    are going anyway, were away.  O(nodes × resources).
+    are going anyway, were away; `taken`: what is to be left on each node besides.  O(nodes × resources).
     """
     if asks is None:
         return np.where(where, LIMITLESS, 0)
@@ -31,8 +35,9 @@ def places(
     def used(resource: str) -> Ints | int:
         if is_empty:
             return 0
-        taken = nodes.pod_counts() if resource == "pods" else nodes.requested(resource)
-        return taken if below is None else taken - nodes.requested_below(below, resource)
+        there = nodes.pod_counts() if resource == "pods" else nodes.requested(resource)
+        there = there if below is None else there - nodes.requested_below(below, resource)
+        return there + taken[resource] if resource in taken else there
 
     count: Ints = np.where(where, nodes.allocatable("pods") - used("pods"), 0)
     for resource, request in asks.items():

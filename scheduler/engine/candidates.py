@@ -178,9 +178,9 @@ class Candidate:
                 counts[status.plugin, reason] = counts.get((status.plugin, reason), 0) + 1
         return counts
 
-    def nominated_rows(self) -> list[int]:
-        """Return the rows where room is kept for others."""
-        return list(self._nominated)
+    def kept_for(self) -> Mapping[int, Sequence[Pod]]:
+        """Return the pods, by row, for which room is kept against this shape."""
+        return self._nominated
 
     def resolvable(self) -> Bools:
         """Return the rows that are refused in a way that evictions may cure, shape (rows,)."""

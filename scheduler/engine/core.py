@@ -136,7 +136,8 @@ class Core:
             return self.queues.has_quota(entry.workload)
         runtime, blame = self.runtime_of(entry.workload), entry.blame
         if entry.lack is not None and change.event == ClusterEvent.POD_REMOVED and change.node_name:
-            if entry.lack.is_cured(self.cluster, change.node_name):
+            kept_for = self.access.kept_for(entry.workload, change.node_name)
+            if entry.lack.is_cured(self.cluster, change.node_name, kept_for):
                 return True
             blame = tuple(one for one in (*blame, *entry.lack.blame) if runtime.looks_far(one[0]))
             if not blame:

@@ -21,7 +21,7 @@ from scheduler.framework.status import ClusterEvent, Code, Kind, Reason, Status
 
 from .bounds import places
 from .certificates import shortfall_of
-from .lack import Before, Lack
+from .lack import Before, Lack, room_for
 from .messages import fit_message, gang_message, halt_message
 
 if TYPE_CHECKING:
@@ -247,19 +247,15 @@ class Cycle:
         found: list[Before] = []
         reach: dict[Candidate, Ints] = {}
         for candidate in self._placer.candidates:
-            free = places(candidate.asks, nodes, candidate.feasible)
-            reach[candidate] = free
-            if priority is not None:
-                reach[candidate] = np.maximum(free, places(candidate.asks, nodes, candidate.curable(), below=priority))
+            free, reach[candidate] = room_for(candidate, nodes, priority)
             most += min(self._placer.count(candidate), int(reach[candidate].sum()))
-            before = Before(candidate.asks or {}, free.astype(np.int32), reach[candidate].astype(np.int32))
-            before.free[candidate.nominated_rows()] = before.reachable[candidate.nominated_rows()] = 0
-            found.append(before)
+            found.append(Before(candidate.asks or {}, free.astype(np.int32), reach[candidate].astype(np.int32)))
         missing = max(1, self._workload.needed - max(most, reachable))
         domains = None
         if self._short is not None and reachable <= most:  # else a plugin reaches further than priorities
             domains = self._short.missing(self._placer, reach)
-        return Lack(missing, found, self._snapshot.row_of, priority, domains)
+        is_stuck = max(most, reachable) >= self._workload.needed or reachable > most
+        return Lack(missing, found, self._snapshot.row_of, priority, is_stuck, domains)
 
     def _domains(self) -> Iterator[tuple[str, Bools | None]]:
         """Yield where to look: where room was made, domains from the tightest and least roomy, then everywhere."""

@@ -2,7 +2,8 @@
 
 For the queue.  A gang that misses a hundred places is not tried again for each of a thousand pods that end: the places
 gained since its refusal are counted, O(pods of the node) per event, and it is tried when they may be enough: in one domain, where some
-part has to be in one.  The count is by resources alone and never too low, so no cure is missed.
+part has to be in one.  Room that is kept for others is none; whoever keeps it no longer is an event of its own.  The count is by
+resources alone and never too low, so no cure is missed.
 """
 
 from __future__ import annotations
@@ -10,17 +11,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
+from .bounds import places
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import numpy as np
     import numpy.typing as npt
 
     from scheduler.framework.status import Reason
     from scheduler.model import Pod
     from scheduler.state.cluster import ClusterState
     from scheduler.state.rows import Row
-    from scheduler.state.snapshot import Ints
+    from scheduler.state.snapshot import Ints, Nodes
+
+    from .candidates import Candidate
 
     Counts = npt.NDArray[np.int32]
 
@@ -35,6 +41,26 @@ class Before(NamedTuple):
     reachable: Counts
 
 
+def room_for(candidate: Candidate, nodes: Nodes, priority: int | None) -> tuple[Ints, Ints]:
+    """Return the places of a shape, shape (rows,) each: free ones, and with those that evictions below a priority could free.
+
+    Without a priority nobody is evicted.  Room that is kept for others is none.
+    """
+    free = places(candidate.asks, nodes, candidate.feasible)
+    could = free
+    if priority is not None:
+        could = np.maximum(free, places(candidate.asks, nodes, candidate.curable(), below=priority))
+    for row, pods in candidate.kept_for().items():
+        one = nodes.one(row)
+        taken = {resource: sum(pod.requests.get(resource, 0) for pod in pods) for resource in candidate.asks or ()}
+        taken["pods"] = len(pods)
+        free[row] = places(candidate.asks, one, candidate.feasible[row : row + 1], taken=taken)[0]
+        if priority is not None:
+            curable = candidate.curable()[row : row + 1]
+            could[row] = max(free[row], places(candidate.asks, one, curable, below=priority, taken=taken)[0])
+    return free, could
+
+
 @dataclass(slots=True, eq=False)
 class Lack:
     """The places of each shape that there were on each node, and how many more are needed."""
@@ -44,18 +70,20 @@ class Lack:
     row_of: Mapping[str, int]
     #: Pods below this priority may be evicted for the gang; None for nobody.
     priority: int | None = None
+    #: Evictions would have sufficed by this count and yet did not: then places that are free count, beside those that evictions free.
+    is_stuck: bool = False
     #: Where all have to be in one domain: that of each row, shape (rows,), and how many places each misses, shape (domains,).
     domains: tuple[Ints, Ints] | None = None
     #: Who refused what, if a gang is woken by more than that says: it counts for room alone.
     blame: tuple[tuple[str, Reason], ...] = ()
     _gained: dict[str, int] = field(default_factory=dict)
 
-    def is_cured(self, cluster: ClusterState, node_name: str) -> bool:
-        """Look at a node that changed; tell whether all nodes together, or those of its domain, gained enough places."""
+    def is_cured(self, cluster: ClusterState, node_name: str, kept_for: Sequence[Pod] = ()) -> bool:
+        """Look at a node that changed, with whom room is kept for there; tell whether all nodes, or those of its domain, gained enough."""
         row, index = cluster.view(node_name), self.row_of.get(node_name)
         if row is not None and index is None:
             return True
-        gained = 0 if row is None or index is None else self._gained_on(cluster, row, index)
+        gained = 0 if row is None or index is None else self._gained_on(cluster, row, index, kept_for)
         if gained:
             self._gained[node_name] = gained
         else:
@@ -67,18 +95,24 @@ class Lack:
         together = sum(count for name, count in self._gained.items() if numbers[self.row_of[name]] == mine)
         return together >= int(missing[mine])
 
-    def _gained_on(self, cluster: ClusterState, row: Row, index: int) -> int:
-        """Return how many places a node gained: of those that are free, or of those that evictions can free, if these are more."""
-        firm = list(row.pods.values())
-        if self.priority is not None:
-            firm = [pod for pod in firm if pod.priority >= self.priority and not cluster.is_going(pod)]
+    def _gained_on(self, cluster: ClusterState, row: Row, index: int, kept_for: Sequence[Pod]) -> int:
+        """Return how many places a node gained: of those that evictions can free, or that are free, if these count and are more."""
+        there = [*row.pods.values(), *kept_for]
+        firm = there if self.priority is None else [*firm_of(row, self.priority, cluster), *kept_for]
         total = 0
         for asks, free, reachable in self.places:
-            gained = places_on(row, asks, list(row.pods.values())) - int(free[index])
+            gained = 0
             if self.priority is not None:
-                gained = max(gained, places_on(row, asks, firm) - int(reachable[index]))
+                gained = places_on(row, asks, firm) - int(reachable[index])
+            if self.priority is None or self.is_stuck:
+                gained = max(gained, places_on(row, asks, there) - int(free[index]))
             total += max(0, gained)
         return total
+
+
+def firm_of(row: Row, priority: int, cluster: ClusterState) -> list[Pod]:
+    """Return the pods of a node that stay whatever happens for pods of a priority."""
+    return [pod for pod in row.pods.values() if pod.priority >= priority and not cluster.is_going(pod)]
 
 
 def places_on(row: Row, asks: Mapping[str, int], pods: Sequence[Pod]) -> int:

@@ -95,3 +95,77 @@ def test_room_in_another_rack_than_the_one_that_lacks_least_wakes_nobody() -> No
     assert world.remove("full4").run().pending("job").attempts == attempts
     world.remove("full2").run()
     assert {world.placed[f"job-{k}"] for k in range(3)} == {"n0", "n1", "n2"}
+
+
+def test_room_that_is_kept_for_a_gang_wakes_no_other() -> None:
+    """Four pods are on their way out; the first gang waits for their room, and each that goes is nothing to the second."""
+    world = World(a_node("n0").gpus(4).cpu(64), [a_pod(f"old-{k}").gpus(1).on("n0") for k in range(4)])
+    for name in ("first", "second"):
+        world.add(a_gang(name, 4), *(a_pod(f"{name}-{k}").gpus(1).gang(name) for k in range(4))).run().wait(1)
+    for k in range(4):
+        world.change(f"old-{k}", is_terminating=True)
+    attempts = world.run().wait(15).remove("old-0").run().wait(15).pending("second").attempts
+    for k in range(1, 4):
+        assert world.remove(f"old-{k}").run().wait(15).pending("second").attempts == attempts
+    assert set(world.placed) == {f"first-{k}" for k in range(4)}
+
+
+def test_room_that_is_kept_no_longer_wakes_the_next_gang() -> None:
+    """The gang that waited for the room is deleted before the room is there."""
+    world = World(a_node("n0").gpus(4).cpu(64), [a_pod(f"old-{k}").gpus(1).on("n0") for k in range(4)])
+    for name in ("first", "second"):
+        world.add(a_gang(name, 4), *(a_pod(f"{name}-{k}").gpus(1).gang(name) for k in range(4))).run().wait(1)
+    for k in range(4):
+        world.change(f"old-{k}", is_terminating=True)
+    world.run().wait(15)
+    world.remove("old-0", "old-1", "old-2", "old-3", "first-0").run().wait(15)
+    assert set(world.placed) == {f"second-{k}" for k in range(4)}
+
+
+def test_pods_that_leave_one_by_one_wake_a_gang_when_all_have_to_be_gone() -> None:
+    """What is free already counts once, also if it was on its way out when the gang was refused."""
+    world = World(a_node("n0").gpus(4).cpu(64), [a_pod(f"old-{k}").gpus(1).on("n0") for k in range(4)])
+    world.add(a_gang("job", 4), *(a_pod(f"job-{k}").gpus(1).gang("job") for k in range(4)))
+    world.change("old-0", is_terminating=True).change("old-1", is_terminating=True).run().wait(15)
+    world.remove("old-0").run().wait(15)
+    attempts = world.pending("job").attempts
+    world.remove("old-1").run().wait(15)
+    assert world.pending("job").attempts == attempts
+    world.change("old-2", is_terminating=True).run().wait(15).remove("old-2").run().wait(15)
+    assert world.pending("job").attempts == attempts
+    assert set(world.remove("old-3").run().wait(15).placed) == {f"job-{k}" for k in range(4)}
+
+
+@given(
+    st.lists(st.lists(st.tuples(st.integers(1, 4), st.sampled_from([0, 5, 9])), max_size=4), min_size=1, max_size=3),
+    st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4), st.sampled_from([0, 5, 9])), min_size=2, max_size=4),
+    st.lists(st.tuples(st.booleans(), st.integers(0, 30)), max_size=14),
+)
+@settings(max_examples=60, deadline=None)
+def test_nobody_sleeps_where_a_new_scheduler_would_place(
+    nodes: list[list[tuple[int, int]]], gangs: list[tuple[int, int, int]], story: list[tuple[bool, int]]
+) -> None:
+    """Pods start to leave and are gone at last, gangs wait for the room of others; a restart then finds nothing more to place."""
+    world = World([a_node(f"n{k}").gpus(8).cpu(64) for k in range(len(nodes))])
+    for k, there in enumerate(nodes):
+        for i, (gpus, priority) in enumerate(there):
+            world.add(a_pod(f"old-{k}-{i}").gpus(min(gpus, 2)).priority(priority).on(f"n{k}"))
+    for number, (count, gpus, priority) in enumerate(gangs):
+        name = f"g{number}"
+        members = [a_pod(f"{name}-{k}").gpus(gpus).priority(priority).gang(name) for k in range(count)]
+        world.add(a_gang(name, count), *members).run()
+    for is_going, choice in story:
+        names = sorted(pod.name for pod in world.pods.values() if not is_going or not pod.is_terminating)
+        if not names:
+            continue
+        name = names[choice % len(names)]
+        if is_going and world.pod(name).node_name:
+            world.change(name, is_terminating=True)
+        else:
+            world.remove(name)
+        world.run().wait(1)
+    for name in sorted(pod.name for pod in world.pods.values() if pod.is_terminating):
+        world.remove(name).run().wait(1)
+    world.wait(20)
+    placed = dict(world.placed)
+    assert world.restart().run().wait(20).placed == placed
