@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import urllib.request
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from e2e.controlplane.cluster import ControlPlane
 
 OURS, KUBE, BARE = "ai-scheduler", "kube-scheduler", "bare client"
+#: Ours with `intake: reflector`: pending pods do not come through Kopf.
+REFLECTOR = "ai-scheduler, reflector"
 
 
 class Scheduler:
@@ -28,6 +31,7 @@ class Scheduler:
 
     def __init__(self, name: str, process: Process, metrics_port: int = 0) -> None:
         self.name = name
+        self.is_ours = metrics_port != 0
         self.process = process
         self._metrics_port = metrics_port
 
@@ -43,7 +47,7 @@ class Scheduler:
 
     def counter(self, name: str) -> float:
         """Return the sum of a counter of ours over its labels; 0 for the others, which count something else."""
-        if not self._metrics_port:
+        if not self.is_ours:
             return 0.0
         with urllib.request.urlopen(f"http://127.0.0.1:{self._metrics_port}/metrics", timeout=10) as answer:
             lines = answer.read().decode().splitlines()
@@ -52,7 +56,7 @@ class Scheduler:
 
 def pod_name(name: str) -> str:
     """Return the name by which pods ask for a scheduler."""
-    return name.replace(" ", "-")
+    return OURS if name == REFLECTOR else name.replace(" ", "-")
 
 
 @contextmanager
@@ -69,12 +73,13 @@ def running(
         command: list[str | Path] = [sys.executable, "-m", "benchmarks.peers.bare", *words]
     else:
         command = _COMMANDS[name](plane, kubeconfig, folder / "scheduler.yaml", port)
-    if name == OURS and profile is not None:
+    is_ours = pod_name(name) == OURS
+    if is_ours and profile is not None:
         profile.parent.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "cProfile", "-o", profile, *command]
     process = Process(name, command, folder / "scheduler.log", folder=ROOT)
     try:
-        yield Scheduler(name, process, port if name == OURS else 0)
+        yield Scheduler(name, process, port if is_ours else 0)
     except BaseException as error:
         error.add_note(process.log_tail(20))
         raise
@@ -84,12 +89,15 @@ def running(
         process.kill()
 
 
-def _our_command(plane: ControlPlane, kubeconfig: Path, file: Path, port: int) -> list[str | Path]:
+def _our_command(
+    plane: ControlPlane, kubeconfig: Path, file: Path, port: int, intake: str = "kopf"
+) -> list[str | Path]:
     del plane
     address = f"127.0.0.1:{port}"
     configuration: dict[str, Any] = {
         "clientConnection": {"kubeconfig": str(kubeconfig), "qps": -1},
         "leaderElection": {"resourceNamespace": "default"},
+        "intake": intake,
         "healthzBindAddress": address,
         "metricsBindAddress": address,
     }
@@ -112,5 +120,6 @@ def _kube_command(plane: ControlPlane, kubeconfig: Path, file: Path, port: int) 
 
 _COMMANDS: dict[str, Callable[[ControlPlane, Path, Path, int], list[str | Path]]] = {
     OURS: _our_command,
+    REFLECTOR: partial(_our_command, intake="reflector"),
     KUBE: _kube_command,
 }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from . import objects
 from .audit import Requests, writes
 from .client import PODS, PodWatch, percentile
-from .schedulers import BARE, OURS, pod_name
+from .schedulers import BARE, pod_name
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -84,7 +84,7 @@ class Stage:
         figures["cpu_s_per_1000_pods"] = (self.scheduler.cpu_seconds - cpu) * 1000 / pods
         figures["rss_mib"] = self.scheduler.resident_mib
         figures["requests_per_pod"] = requests.total() / pods
-        if self.scheduler.name == OURS:
+        if self.scheduler.is_ours:
             figures["node_evaluations_per_pod"] = (self.scheduler.counter(EVALUATIONS) - evaluations) / pods
         self.requests[what] = requests
 

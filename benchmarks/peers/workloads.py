@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from . import objects
 from .client import PODS, PodWatch
 from .objects import GPUS_PER_NODE
-from .schedulers import BARE, KUBE, OURS
+from .schedulers import BARE, KUBE, OURS, REFLECTOR
 from .stage import GROUPS, LONGEST_SECONDS, Figures, Stage, gang_p99
 
 if TYPE_CHECKING:
@@ -225,10 +225,10 @@ async def claims(stage: Stage, sizes: Sizes) -> dict[str, Figures]:
     return {"": figures}
 
 
-ALL = (OURS, KUBE, BARE)
+ALL = (OURS, REFLECTOR, KUBE, BARE)
 WORKLOADS = (
     Workload("singles on 1,000 nodes", Sizes(1000, 10_000), Sizes(50, 300), 0, singles, ALL),
-    Workload("singles on 5,000 nodes", Sizes(5000, 10_000), None, 0, singles, ALL),
+    Workload("singles on 5,000 nodes", Sizes(5000, 10_000), None, 0, singles, (OURS, KUBE, BARE)),
     Workload(
         "gangs of 4 × 2 GPUs",
         Sizes(500, 2000, 4),

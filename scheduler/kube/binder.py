@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from .native_groups import GroupWriters
     from .queue_writer import QueueWriter
     from .topology_writer import TopologyWriter
+    from .traffic import Traffic
     from .volumes import VolumeWriter
     from .writer import GangWriter, PodWriter
 
@@ -80,10 +81,14 @@ class Binder:
         put: Put,
         *,
         may_write: Callable[[], bool],
+        traffic: Traffic,
         on_bound: Callable[[BindPod], None] = lambda _: None,
         on_done: Watcher = lambda *_: None,
     ) -> None:
-        """Keep the writers; `on_bound` is called before the engine learns of a binding."""
+        """Keep the writers; `on_bound` is called before the engine learns of a binding.
+
+        Bindings, evictions and what they wait for are on the road of `traffic` until they are done.
+        """
         self._pods = pods
         self._gangs = gangs
         self._volumes = volumes
@@ -93,6 +98,7 @@ class Binder:
         self._recorder = recorder
         self._put = put
         self._may_write = may_write
+        self._traffic = traffic
         self._on_bound = on_bound
         self._on_done = on_done
         self._queues: dict[str, deque[Effect]] = {}
@@ -156,14 +162,21 @@ class Binder:
         """Carry out the effects of one object, one after the other, until there are none."""
         try:
             while queue:
-                lane = self._bindings if isinstance(queue[0], _URGENT) else self._statuses
-                async with lane:
-                    if queue:  # it may have been superseded or dropped meanwhile
-                        await self._carry_out(queue.popleft())
+                if isinstance(queue[0], _URGENT):
+                    with self._traffic:
+                        await self._next(queue, self._bindings)
+                else:
+                    await self._next(queue, self._statuses)
         finally:
             del self._workers[key], self._queues[key]
             if not self._workers:
                 self._idle.set()
+
+    async def _next(self, queue: deque[Effect], lane: asyncio.Semaphore) -> None:
+        """Carry out the first effect of a queue when there is room in a lane."""
+        async with lane:
+            if queue:  # it may have been superseded or dropped meanwhile
+                await self._carry_out(queue.popleft())
 
     async def _carry_out(self, effect: Effect) -> None:
         """Carry out one effect; an accident fails this effect only."""

@@ -1,6 +1,7 @@
 """EventRecorder: events.k8s.io/v1 Events about pods and gangs; repeated ones are counted, floods are cut.
 
-For the binder.  Best effort: an event that cannot be written is dropped and counted, never a reason to wait.
+For the binder.  Best effort: an event that cannot be written is dropped and counted, never a reason to wait.  They are written
+after a burst of bindings, not beside it, but wait no longer than PATIENCE_SECONDS for its end; `eventTime` is when it happened.
 
 The same event again (everything equal, the note too) within six minutes becomes a series: its count is raised, and
 written at most once a minute.  A different note is news and becomes an event of its own, because the API server lets
@@ -23,7 +24,7 @@ import structlog
 from .client import NOT_FOUND, ApiError, Client, RequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from scheduler.framework.effects import EmitEvent, ObjectRef
 
@@ -34,7 +35,9 @@ SERIES_SECONDS = 360.0
 SERIES_WRITE_SECONDS = 60.0
 REMEMBERED = 4096
 #: Events that wait to be written; beyond it the oldest are dropped.
-LONGEST_QUEUE = 1000
+LONGEST_QUEUE = 10_000
+#: How long an event waits for the end of a burst of bindings.
+PATIENCE_SECONDS = 10.0
 AT_ONCE = 4
 LONGEST_NOTE_BYTES = 1024
 
@@ -58,11 +61,17 @@ class _Bucket:
 
 @dataclass(frozen=True, slots=True)
 class _Write:
-    """A request to make: a new event, or a new count of an old one."""
+    """A request to make: a new event, or, without one, a new count of an old one."""
 
     series: _Series
-    body: dict[str, Any]
-    is_new: bool
+    event: EmitEvent | None
+    happened: datetime
+    recorded_at: float
+
+
+async def _no_wait(longest_seconds: float) -> None:
+    """Wait for nothing."""
+    del longest_seconds
 
 
 class EventRecorder:
@@ -76,13 +85,18 @@ class EventRecorder:
         clock: Callable[[], float] = time.monotonic,
         may_write: Callable[[], bool] = lambda: True,
         on_dropped: Callable[[], None] = lambda: None,
+        lull: Callable[[float], Awaitable[None]] = _no_wait,
     ) -> None:
-        """Keep the client; `instance` names this process in each event, by default `ai-scheduler-<host name>`."""
+        """Keep the client; `instance` names this process in each event, by default `ai-scheduler-<host name>`.
+
+        `lull` waits for the end of a burst of bindings, at most so many seconds.
+        """
         self._client = client
         self._instance = instance or f"ai-scheduler-{socket.gethostname()}"[:128]
         self._clock = clock
         self._may_write = may_write
         self._on_dropped = on_dropped
+        self._lull = lull
         self._series: OrderedDict[EmitEvent, _Series] = OrderedDict()
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
         self._queue: deque[_Write] = deque()
@@ -124,7 +138,7 @@ class EventRecorder:
         self._series.move_to_end(event)
         while len(self._series) > REMEMBERED:
             self._series.popitem(last=False)
-        self._enqueue(_Write(series, self._body(event, series), is_new=True))
+        self._enqueue(_Write(series, event, datetime.now(UTC), now))
 
     def _repeat(self, event: EmitEvent, series: _Series, now: float) -> None:
         series.count += 1
@@ -132,8 +146,7 @@ class EventRecorder:
         self._series.move_to_end(event)
         if now - series.written_at >= SERIES_WRITE_SECONDS:
             series.written_at = now
-            body = {"series": {"count": series.count, "lastObservedTime": _micro_time()}}
-            self._enqueue(_Write(series, body, is_new=False))
+            self._enqueue(_Write(series, None, datetime.now(UTC), now))
 
     def _may_speak(self, regarding: ObjectRef, now: float) -> bool:
         """Take a token of the object's bucket, if there is one."""
@@ -161,6 +174,9 @@ class EventRecorder:
             while not self._queue:
                 self._filled.clear()
                 await self._filled.wait()
+            await self._lull(self._queue[0].recorded_at + PATIENCE_SECONDS - self._clock())
+            if not self._queue:  # others were quicker
+                continue
             write = self._queue.popleft()
             self._writing += 1
             try:
@@ -174,21 +190,23 @@ class EventRecorder:
     async def _write(self, write: _Write) -> None:
         path = f"/apis/events.k8s.io/v1/namespaces/{write.series.namespace}/events"
         try:
-            if write.is_new:
-                await self._client.post(path, write.body, attempts=3)
+            if write.event is not None:
+                body = self._body(write.event, write.series, write.happened)
+                await self._client.post(path, body, attempts=3)
             else:
-                await self._client.patch(f"{path}/{write.series.name}", write.body, attempts=3)
+                series = {"count": write.series.count, "lastObservedTime": _micro_time(write.happened)}
+                await self._client.patch(f"{path}/{write.series.name}", {"series": series}, attempts=3)
         except RequestError as error:
             self._on_dropped()
             if not (isinstance(error, ApiError) and error.status == NOT_FOUND):
                 log.warning("event_dropped", name=write.series.name, problem=str(error))
 
-    def _body(self, event: EmitEvent, series: _Series) -> dict[str, Any]:
+    def _body(self, event: EmitEvent, series: _Series, happened: datetime) -> dict[str, Any]:
         body: dict[str, Any] = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
             "metadata": {"namespace": series.namespace, "name": series.name},
-            "eventTime": _micro_time(),
+            "eventTime": _micro_time(happened),
             "reportingController": event.reporting_controller,
             "reportingInstance": self._instance,
             "action": event.action or event.reason,
@@ -221,5 +239,5 @@ def _reference(ref: ObjectRef) -> dict[str, str]:
     return {key: value for key, value in fields.items() if value}
 
 
-def _micro_time() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+def _micro_time(when: datetime) -> str:
+    return when.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -49,6 +49,7 @@ from .queue_writer import QueueWriter, place_of
 from .room_page import PATH, room_page, set_gauges
 from .standby import Standby
 from .topology_writer import TopologyWriter
+from .traffic import Traffic
 from .views import PodViews
 from .volumes import VolumeWriter
 from .writer import GangWriter, PodWriter
@@ -123,8 +124,12 @@ class Process:
         wire = configuration.client_connection
         self._client = client = Client(login, qps=wire.qps, burst=wire.burst)
         self._election = self._new_election(client)
+        traffic = Traffic()
         self._recorder = EventRecorder(
-            client, may_write=self.may_write, on_dropped=lambda: self._count("ai_scheduler_events_dropped_total")
+            client,
+            may_write=self.may_write,
+            on_dropped=lambda: self._count("ai_scheduler_events_dropped_total"),
+            lull=traffic.lull,
         )
         names = [profile.scheduler_name for profile in configuration.profiles]
         dialects = dialects_of(configuration.group_kinds)
@@ -139,6 +144,7 @@ class Process:
             self._recorder,
             self._inbox.put,
             may_write=self.may_write,
+            traffic=traffic,
             on_bound=self._confirmations.expect,
             on_done=self.metrics.written,
         )

@@ -24,6 +24,7 @@ from scheduler.kube.binder import Binder
 from scheduler.kube.device_claims import DeviceClaimWriter
 from scheduler.kube.queue_writer import QueueWriter
 from scheduler.kube.topology_writer import TopologyWriter
+from scheduler.kube.traffic import Traffic
 from scheduler.kube.volumes import VolumeWriter
 from scheduler.kube.writer import GangWriter, PodWriter
 from tests.builders import a_pod
@@ -50,6 +51,7 @@ class World:
         self.outcomes: list[tuple[str, str]] = []
         self.pods: dict[str, Pod] = {}
         self.has_lease = True
+        self.traffic = Traffic()
         self.binder = Binder(
             PodWriter(client, naps, lambda: self.has_lease, self.pods.get, now=lambda: "2025-01-01T00:00:00Z"),
             GangWriter(client, now=lambda: "2025-01-01T00:00:00Z"),
@@ -60,6 +62,7 @@ class World:
             self,
             self.said.append,
             may_write=lambda: self.has_lease,
+            traffic=self.traffic,
             on_bound=self.bound.append,
             on_done=lambda effect, outcome, _: self.outcomes.append((type(effect).__name__, outcome)),
         )
@@ -326,6 +329,27 @@ async def test_a_restart_writes_no_status_again(
     await world.do(gang_status())
     await World(client, naps).do(gang_status())
     assert len(server.seen("PATCH", f"{GROUP}/status")) == 1
+
+
+async def test_bindings_are_on_the_road_until_they_are_done_and_statuses_never(
+    server: ScriptedServer, world: World
+) -> None:
+    """What can wait for a burst asks the road: a binding without answer keeps it, a status does not."""
+    server.put(PODS, a_pod("p").manifest())
+    server.script("PATCH", f"{POD}/status", Answer(silent=True))
+    world.binder.carry_out([NominatePod(REF, "n")])
+    await server.until(lambda: server.seen("PATCH", f"{POD}/status"))
+    await world.traffic.lull(PATIENCE_SECONDS)
+    await world.binder.stop()
+
+    server.script("POST", f"{POD}/binding", Answer(silent=True))
+    world.binder.carry_out([BIND])
+    await server.until(lambda: server.seen("POST", f"{POD}/binding"))
+    waiting = asyncio.create_task(world.traffic.lull(PATIENCE_SECONDS))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    await world.binder.stop()
+    await asyncio.wait_for(waiting, PATIENCE_SECONDS)
 
 
 async def test_events_go_to_the_recorder(world: World) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from scheduler.framework.effects import EmitEvent, ObjectRef
@@ -31,9 +32,22 @@ class World:
         """Start at time zero."""
         self.now = 0.0
         self.dropped = 0
+        self.is_quiet = asyncio.Event()
+        self.is_quiet.set()
+        self.patience: list[float] = []
         self.recorder = EventRecorder(
-            client, instance="me", clock=lambda: self.now, on_dropped=lambda: setattr(self, "dropped", self.dropped + 1)
+            client,
+            instance="me",
+            clock=lambda: self.now,
+            on_dropped=lambda: setattr(self, "dropped", self.dropped + 1),
+            lull=self.lull,
         )
+
+    async def lull(self, longest_seconds: float) -> None:
+        """Wait for the end of the burst, and note how long that may take."""
+        self.patience.append(longest_seconds)
+        if longest_seconds > 0:
+            await self.is_quiet.wait()
 
 
 @asynccontextmanager
@@ -112,10 +126,10 @@ async def test_a_flood_about_one_object_is_cut(server: ScriptedServer, client: C
 async def test_the_queue_is_bounded(client: Client) -> None:
     """A slow server costs events, not memory."""
     world = World(client)
-    for i in range(1500):
+    for i in range(10_500):
         world.recorder.record(event(name=f"p{i}"))
     assert world.dropped == 500
-    assert len(world.recorder._queue) == 1000
+    assert len(world.recorder._queue) == 10_000
 
 
 async def test_a_refused_event_is_dropped(server: ScriptedServer, client: Client) -> None:
@@ -134,3 +148,39 @@ def test_notes_are_cut_at_a_character() -> None:
     cut = shortened("ä" * 1000)
     assert len(cut.encode()) <= 1024
     assert cut.endswith("…")
+
+
+async def test_events_are_written_after_a_burst_and_say_when_it_happened(
+    server: ScriptedServer, client: Client
+) -> None:
+    """None goes out beside the bindings; one that has waited for ten seconds does."""
+    async with recording(client) as world:
+        world.is_quiet.clear()
+        world.recorder.record(event())
+        before = datetime.now(UTC)
+        await asyncio.sleep(0)
+        world.now = 4.0
+        world.recorder.record(event("other"))
+        await world.recorder.drain(0.01)
+        assert server.seen("POST", CREATE) == []
+        assert max(world.patience) == 6.0  # of ten seconds four have passed
+        world.is_quiet.set()
+        await world.recorder.drain(5.0)
+    bodies = [r.body for r in server.seen("POST", CREATE)]
+    assert [body["note"] for body in bodies] == ["no room", "other"]
+    assert bodies[0]["eventTime"] <= before.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+async def test_an_event_waits_for_the_end_of_a_burst_ten_seconds_at_most(
+    server: ScriptedServer, client: Client
+) -> None:
+    """Of a burst without end its events are told nevertheless."""
+    world = World(client)
+    world.is_quiet.clear()
+    world.recorder.record(event())
+    world.now = 10.0
+    task = asyncio.create_task(world.recorder.run())
+    await world.recorder.drain(5.0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert len(server.seen("POST", CREATE)) == 1

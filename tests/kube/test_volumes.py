@@ -13,6 +13,7 @@ from scheduler.kube.binder import Binder
 from scheduler.kube.device_claims import DeviceClaimWriter
 from scheduler.kube.queue_writer import QueueWriter
 from scheduler.kube.topology_writer import TopologyWriter
+from scheduler.kube.traffic import Traffic
 from scheduler.kube.volumes import VolumeWriter
 from scheduler.kube.writer import GangWriter, PodWriter
 from tests.kube.scripted import CLAIMS, PATIENCE_SECONDS, VOLUMES, Answer, ScriptedServer
@@ -45,6 +46,7 @@ class World:
             self,
             self.said.append,
             may_write=lambda: self.has_lease,
+            traffic=Traffic(),
         )
 
     def record(self, event: EmitEvent) -> None:
