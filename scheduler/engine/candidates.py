@@ -17,6 +17,7 @@ from scheduler.framework.status import Code, Reason, Status
 from .gains import gains_of
 from .messages import narrowed_text
 from .statuses import Statuses
+from .totals import TIE_BITS, Totals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from scheduler.model import Pod
     from scheduler.state.snapshot import Bools, Ints, Snapshot, Undo
 
-_TIE_BITS = 32
 #: If more than one row in so many changed, all are evaluated anew.
 _MANY = 4
 #: Up to so many rows are evaluated one by one: then no array is worth its price.
@@ -44,7 +44,6 @@ class Candidate:
         self.early: Status | None = None
         #: Node evaluations so far.
         self.evaluations = 0
-        self.parts: list[ScorePart] = []
         self._runtime = runtime
         self._snapshot = snapshot
         self._asks: dict[str, int] | None = None
@@ -64,9 +63,8 @@ class Candidate:
         #: Every verdict, as of when it was asked for; dropped when a row changes.
         self._result: FilterResult | None = None
         self._is_scored = False
-        #: By part: scores before and after they are normalised, and the rows that they are known of.
-        self._raw: list[Ints] = []
-        self._normal: Ints = _NO_PARTS
+        #: Scores by part; of no part before anybody needed them.
+        self._totals = _NO_TOTALS
         self._keys: Ints = _NONE
 
     @property
@@ -90,7 +88,7 @@ class Candidate:
             self._ties = ties
             self._is_scored = self._is_scored and len(ties) == len(self._feasible)
             if self._is_scored:
-                self._sum()
+                self._keys = self._totals.keys(self._feasible, ties)
 
     def sync(self) -> int:
         """Bring everything in line with the snapshot; return the number of node evaluations."""
@@ -135,16 +133,13 @@ class Candidate:
             row = int(keys.argmax())
             if keys[row] < 0:
                 break
-            found.append((row, int(keys[row]) >> _TIE_BITS))
+            found.append((row, int(keys[row]) >> TIE_BITS))
             keys[row] = -1
         return found
 
     def scores_of(self, rows: Sequence[int]) -> list[dict[str, int]]:
         """Return each plugin's normalised scores of some feasible rows."""
-        if not len(self._normal):
-            return []
-        names = [part.plugin.NAME for part in self.parts]
-        return [dict(zip(names, scores, strict=True)) for scores in self._normal[:, rows].T.tolist()]
+        return self._totals.shown(rows) if self._totals.parts else []
 
     def status_at(self, row: int) -> Status | None:
         """Return why a row is not feasible; None if it is."""
@@ -211,10 +206,13 @@ class Candidate:
             self._asks = self._runtime.counted_requests(self.pod)
         self._result = self._runtime.filter(self.state, self.pod, nodes)
         self._near, self._far = self._result.passes_by_sight(self._runtime.is_far_sighted)
-        self._feasible = self._near & self._far & self._wanted()
-        self._open = self._result.passes(nodes_only=True) & self._wanted()
-        wanted = self._wanted()
-        self._respect_nominated([row for row in self._nominated if wanted[row]])
+        self._feasible = self._near & self._far
+        self._open = self._result.passes(nodes_only=True)
+        if self._narrowed is not None:
+            self._feasible &= self._narrowed
+            self._open &= self._narrowed
+        if self._nominated:
+            self._respect_nominated([row for row in self._nominated if self._narrowed is None or self._narrowed[row]])
 
     def _evaluate_again(self, changed: Iterable[int]) -> None:
         """Run the Filters that read pods over the rows that changed; those that look further over all, if they must."""
@@ -260,11 +258,11 @@ class Candidate:
             if runtime.passes_near(state, pod, nodes, row) != bool(self._feasible[row]):
                 return False
         again = [row for row in rows if self._feasible[row]] if self._is_scored else []
-        gains = gains_of(runtime, state, pod, nodes, self.parts, self._raw, again) if again else {}
+        gains = gains_of(runtime, state, pod, nodes, self._totals.parts, self._totals.raw, again) if again else {}
         if gains is None:
             return False
         for row, gain in gains.items():
-            self._keys[row] += gain << _TIE_BITS
+            self._keys[row] += gain << TIE_BITS
         self.evaluations += len(rows)
         self._result = None
         return True
@@ -303,9 +301,12 @@ class Candidate:
         if not self._feasible.all():
             rows = np.flatnonzero(self._feasible)
             nodes = nodes.select(rows)
-        self.parts = self._runtime.pre_score(self.state, self.pod, nodes)
-        self._raw, self._normal = [], np.empty((len(self.parts), size), dtype=np.int64)
-        for part, normal in zip(self.parts, self._normal, strict=True):
+        parts = self._runtime.pre_score(self.state, self.pod, nodes)
+        self._totals = totals = Totals(parts, size)
+        for part, normal in zip(parts, totals.normal, strict=True):
+            if (same := self._runtime.same_score(part, self.pod, self._snapshot.nodes)) is not None:
+                totals.take_same(part, normal, same)
+                continue
             raw = normal if part.normalize is None else np.empty(size, dtype=np.int64)
             if nodes.is_whole:
                 raw[:] = scores = self._runtime.raw_scores(part, self.state, self.pod, nodes)
@@ -316,8 +317,8 @@ class Candidate:
                 if not nodes.is_whole:
                     normal.fill(0)
                 normal[rows] = self._runtime.normalized(part, self.state, self.pod, scores)
-            self._raw.append(raw)
-        self._sum()
+            totals.raw.append(raw)
+        self._keys = totals.keys(self._feasible, self._ties)
         self._is_scored = True
 
     def _score_again(self, rows: Ints, *, is_set_changed: bool) -> None:
@@ -327,7 +328,7 @@ class Candidate:
             self._is_scored = False
             return
         is_whole_changed = False
-        for part, raw, normal in zip(self.parts, self._raw, self._normal, strict=True):
+        for part, raw, normal in self._totals.differing():
             todo = self._to_score(part, raw, rows, is_set_changed=is_set_changed)
             if todo is None:
                 self._is_scored = False
@@ -346,9 +347,9 @@ class Candidate:
                     normal[feasible] = scores
                     is_whole_changed = True
         if is_whole_changed:
-            self._sum()
+            self._keys = self._totals.keys(self._feasible, self._ties)
         elif len(rows):
-            self._sum_again(rows)
+            self._keys[rows] = self._totals.keys_at(rows, self._ties)
 
     def _to_score(self, part: ScorePart, raw: Ints, rows: Ints, *, is_set_changed: bool) -> Ints | None:
         """Return the rows that a part has to score again; None if it does not score any more."""
@@ -363,20 +364,6 @@ class Candidate:
         feasible = np.flatnonzero(self._feasible)
         nodes = self._snapshot.nodes.select(feasible)
         return feasible if runtime.pre_score_again(part, self.state, self.pod, nodes) else None
-
-    def _sum(self) -> None:
-        totals = np.zeros(len(self._feasible), dtype=np.int64)
-        for part, normal in zip(self.parts, self._normal, strict=True):
-            totals += normal if part.weight == 1 else normal * part.weight
-        totals <<= _TIE_BITS
-        totals += self._ties
-        self._keys = np.where(self._feasible, totals, -1)
-
-    def _sum_again(self, rows: Ints) -> None:
-        totals = np.zeros(len(rows), dtype=np.int64)
-        for part, normal in zip(self.parts, self._normal, strict=True):
-            totals += normal[rows] * part.weight
-        self._keys[rows] = (totals << _TIE_BITS) + self._ties[rows]
 
     def _wanted(self) -> Bools:
         """Return the rows that PreFilter did not narrow away."""
@@ -395,6 +382,6 @@ class Candidate:
 
 
 _NONE: Ints = np.zeros(0, dtype=np.int64)
-_NO_PARTS: Ints = np.zeros((0, 0), dtype=np.int64)
+_NO_TOTALS = Totals((), 0)
 _NOWHERE: Bools = np.zeros(0, dtype=np.bool_)
 _UNKNOWN = -(2**40)

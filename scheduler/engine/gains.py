@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
     from scheduler.model import Pod
     from scheduler.state.snapshot import Ints, Nodes
 
+#: Stands for the scores of a part that gives every row the same.
+SAME: Ints = np.zeros(0, dtype=np.int64)
+
 
 def gains_of(
     runtime: Runtime, state: CycleState, pod: Pod, nodes: Nodes,
@@ -22,7 +27,8 @@ def gains_of(
 ) -> dict[int, int] | None:  # fmt: skip
     """Score rows that stayed feasible again, and return by how much the weighted total of each differs from before.
 
-    `nodes` are all rows; `scores` has an array over them for each part, before it is normalised, which is brought up to date.
+    `nodes` are all rows; `scores` has an array over them for each part, before it is normalised, which is brought up to date,
+    and SAME for a part that gives every node the same.
     None if all rows have to be looked at: a plugin that looks further has changed its mind, or a score that is normalised
     differs.  Then some of the rows may be up to date already.
     """
@@ -30,7 +36,7 @@ def gains_of(
         return None
     gains = dict.fromkeys(rows, 0)
     for part, known in zip(parts, scores, strict=True):
-        if part.plugin.READS_NODES_ONLY:
+        if part.plugin.READS_NODES_ONLY or known is SAME:
             continue
         if runtime.is_far_sighted(part.plugin) and not runtime.is_part_settled(part, state, pod):
             return None

@@ -27,6 +27,7 @@ METHODS: dict[str, tuple[str, ...]] = {
     "score": ("state", "pod", "node"),
     "score_all": ("state", "pod", "nodes"),
     "normalize": ("state", "pod", "scores"),
+    "same_score": ("pod", "nodes"),
     "generate_domains": ("state", "workload", "nodes"),
     "fabric_for": ("workload", "constraint"),
     "score_placement": ("state", "workload", "rows"),
@@ -41,7 +42,7 @@ METHODS: dict[str, tuple[str, ...]] = {
     "sign": ("pod",),
     "is_settled": ("state", "pod", "point"),
 }
-_HELPING = ("normalize", "queueing_hint", "counted_requests", "sign", "is_settled")
+_HELPING = ("normalize", "same_score", "queueing_hint", "counted_requests", "sign", "is_settled")
 _ALIKE = 0.8
 
 

@@ -14,6 +14,7 @@ synchronous and pure: no I/O, no clock, no randomness; the Handle gives what a p
 | PreScore | `pre_score(state, pod, nodes)` | with the feasible nodes, before Score | None, Skip |
 | Score | `score(state, pod, node)` or `score_all(state, pod, nodes)` | over feasible nodes | int; int64 array |
 | | `normalize(state, pod, scores)` | after Score | int64 array within 0 to 100 |
+| | `same_score(pod, nodes)` | before Score | the score of every node, normalised, if they all have the same; None |
 | GenerateDomains | `generate_domains(state, workload, nodes)` | once per gang cycle | list of Domain |
 | | `fabric_for(workload, constraint)` | once per part of a gang and cycle | the Fabric that it is kept together in, or None |
 | ScorePlacement | `score_placement(state, workload, rows)` | for each of several domains that are equally good | int within 0 to 100 |
@@ -31,6 +32,10 @@ changed, for which arrays would be dearer than the answer: both have to say the 
 Filter plugin that refuses nodes whose free resources are below a pod's requests, or that have as many pods as they offer,
 may say what it counts with `counted_requests(pod)`: that lets gangs be refused without a search.  One that refuses nodes for
 nothing else sets COUNTS_ONLY: then sums say whom a pod would have to evict.
+
+`same_score(pod, nodes)` spares a plugin and the engine the work for pods that it has no opinion on: if it answers with a
+number, neither Score nor `normalize` is asked, whatever comes to stand on the nodes, until a Node object changes.  So it may
+read only Node objects and what `READS_SHAPE_ONLY` lets a plugin read of a pod.
 
 Two methods keep plugins cheap that look further than at one node and one shape.  `sign(pod)` returns, as a hashable value,
 what the plugin reads of a pod beyond its shape.  `is_settled(state, pod, point)` tells, for `point` "filter" or "score",

@@ -58,6 +58,8 @@ class ScorePart:
     normalize: Callable[..., Any] | None
     #: Scores one node; None if the plugin has only the wide form.
     narrow: Callable[..., Any] | None
+    #: Tells whether all nodes have the same score; None if the plugin never does.
+    same: Callable[..., Any] | None
 
 
 class Runtime:
@@ -78,6 +80,7 @@ class Runtime:
                 wide_score(e.plugin),
                 getattr(e.plugin, "normalize", None),
                 getattr(e.plugin, "score", None),
+                getattr(e.plugin, "same_score", None),
             )
             for e in points["score"]
             if e.weight
@@ -327,6 +330,13 @@ class Runtime:
             if name in skipped and not self._is_one_settled(plugin, state, pod, "score"):
                 return True
         return False
+
+    def same_score(self, part: ScorePart, pod: Pod, nodes: Nodes) -> int | None:
+        """Return the score, normalised, that one plugin gives every node, whatever stands there; None if it has to be asked."""
+        if part.same is None:
+            return None
+        score = guard(part.plugin.NAME, "SameScore", part.same, pod, nodes)
+        return None if score is None else check_score(part.plugin, score, is_final=True)
 
     def raw_scores(self, part: ScorePart, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
         """Return one plugin's scores of some nodes, shape (len(nodes),), before they are normalised."""

@@ -51,9 +51,17 @@ class GPUIsolation(Plugin):
 
     def score_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
         """Return 0 for a node with accelerators if the pod asks for none, else 100."""
-        if any(count > 0 and is_accelerator(name, self._patterns) for name, count in pod.requests.items()):
+        if self._asks(pod):
             return np.full(len(nodes), 100, dtype=np.int64)
         return nodes.column((NAME, self._patterns), self._score_without, np.int64).copy()
+
+    def same_score(self, pod: Pod, nodes: Nodes) -> int | None:
+        """Return 100 for a pod that asks for accelerators."""
+        return 100 if self._asks(pod) else None
+
+    def _asks(self, pod: Pod) -> bool:
+        """Tell whether a pod asks for accelerators."""
+        return any(count > 0 and is_accelerator(name, self._patterns) for name, count in pod.requests.items())
 
     def _score_without(self, node: Node) -> int:
         """Score a node for a pod that asks for no accelerator."""

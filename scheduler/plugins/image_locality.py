@@ -45,13 +45,21 @@ class ImageLocality(Plugin):
     def score_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
         """Return the scaled sum of each node's images; nothing is looked at for images that no node has."""
         total = np.zeros(len(nodes), dtype=np.int64)
-        sizes = nodes.snapshot.image_sizes
-        held = [name for name in map(full_name, pod.images) if name in sizes]
-        if not held:
+        if not (held := _held(pod, nodes)):
             return total
         for image in held:
-            total += _worth(image, sizes[image], nodes)
+            total += _worth(image, nodes.snapshot.image_sizes[image], nodes)
         return scale(total, len(pod.images))
+
+    def same_score(self, pod: Pod, nodes: Nodes) -> int | None:
+        """Return 0 for images that no node has."""
+        return None if _held(pod, nodes) else 0
+
+
+def _held(pod: Pod, nodes: Nodes) -> list[str]:
+    """Return the images of a pod that some node has."""
+    sizes = nodes.snapshot.image_sizes
+    return [name for name in map(full_name, pod.images) if name in sizes]
 
 
 def _worth(image: str, size_bytes: int, nodes: Nodes) -> Ints:

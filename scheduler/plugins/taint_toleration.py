@@ -12,7 +12,7 @@ import numpy as np
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import ClusterEvent, Code, Reason
 from scheduler.framework.verdicts import Verdicts
-from scheduler.state.node_taints import disliked, first_untolerated, untolerated
+from scheduler.state.node_taints import disliked, dislikes_nothing, first_untolerated, untolerated
 
 if TYPE_CHECKING:
     from scheduler.framework.change import Change
@@ -54,6 +54,10 @@ class TaintToleration(Plugin):
     def score_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
         """Return how many PreferNoSchedule taints of each node the pod does not tolerate."""
         return disliked(nodes, pod.tolerations, compares=self.is_gate_on(GATE))
+
+    def same_score(self, pod: Pod, nodes: Nodes) -> int | None:
+        """Return 100 where nodes have no such taints."""
+        return 100 if dislikes_nothing(nodes, pod.tolerations, compares=self.is_gate_on(GATE)) else None
 
     def normalize(self, state: CycleState, pod: Pod, scores: Ints) -> Ints:
         """Return 100 for the fewest such taints, scaled down to 0 for the most."""

@@ -61,6 +61,12 @@ def disliked(nodes: Nodes, tolerations: tuple[Toleration, ...], *, compares: boo
     return np.zeros(len(nodes), dtype=np.int64) if is_zero else count_of[numbers]
 
 
+def dislikes_nothing(nodes: Nodes, tolerations: tuple[Toleration, ...], *, compares: bool = False) -> bool:
+    """Tell for sure that there is no PreferNoSchedule taint on any node that the pod does not tolerate."""
+    nodes.column(COLUMN, _number, np.int64)
+    return _dislikes(tolerations, compares, len(_numbers))[1]
+
+
 def _number(node: Node) -> int:
     """Return the number of a node's set of taints."""
     return _numbers.setdefault(node.taints, len(_numbers))

@@ -163,8 +163,7 @@ def test_percentages_are_those_of_integers(draws: list[tuple[int, int]], off: in
     most = [min(u, o) * 100 // o for u, o in zip(used, offers, strict=True)]
     least = [max(o - u, 0) * 100 // o for u, o in zip(used, offers, strict=True)]
     snapshot = state.snapshot()
-    shares = snapshot.follower("shares", lambda: Shares(GPU))
-    assert shares.percent(0, snapshot.nodes, is_most=True).tolist() == most
-    assert shares.percent(0, snapshot.nodes, is_most=False).tolist() == least
+    assert Shares(GPU, snapshot.nodes, is_most=True).percent(0, snapshot.nodes).tolist() == most
+    assert Shares(GPU, snapshot.nodes, is_most=False).percent(0, snapshot.nodes).tolist() == least
     assert [percent_at(GPU, 0, node, is_most=True) for node in snapshot.nodes] == most
     assert [percent_at(GPU, 0, node, is_most=False) for node in snapshot.nodes] == least

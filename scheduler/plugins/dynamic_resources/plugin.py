@@ -151,6 +151,10 @@ class DynamicResources(Plugin):
         highest = int(scores.max()) if len(scores) else 0
         return scores * 100 // highest if highest else scores
 
+    def same_score(self, pod: Pod, nodes: Nodes) -> int | None:
+        """Return 0 for a pod without claims."""
+        return None if pod.claims else 0
+
     def post_filter(self, state: CycleState, pod: Pod, failure: Failure) -> Status | None:
         """Take back an allocation that is of no use on any node, if nobody else has reserved it."""
         return self._deallocate([pod], failure.nodes)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from scheduler.state.snapshot import Ints, Nodes, Snapshot
 
 Floats: TypeAlias = npt.NDArray[np.float64]
-Small: TypeAlias = npt.NDArray[np.int32]
+Small: TypeAlias = npt.NDArray[np.int16]
 #: Whole numbers, as float64 or int64.
 Numbers: TypeAlias = npt.NDArray[Any]
 
@@ -110,8 +110,8 @@ class Balances(RowFollower):
         self._least = [int((c - u).min(initial=LARGEST)) for c, u in zip(columns, requested, strict=True)]
         used = [column.copy() for column in self._used]
         before = balance(used, self._offered, is_everywhere=self._is_everywhere, is_within=False)
-        #: What the balance after is added to for twice the score; int32 is a third of the price of int64.
-        self._base: Small = BASE - before.astype(np.int32)
+        #: What the balance after is added to for twice the score; int16 is a third of the price of int64.
+        self._base: Small = BASE - before.astype(np.int16)
         #: Where balances are worked out: arrays that are allocated anew each time cost as much as the arithmetic.
         self._work = used
         self._twice = np.empty_like(self._base)

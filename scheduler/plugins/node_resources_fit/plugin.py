@@ -37,6 +37,7 @@ NEW_ROOM = ClusterEvent.NODE_ADDED | ClusterEvent.NODE_ALLOCATABLE
 TOO_MANY_PODS = Reason("TooManyPods", "Too many pods", ClusterEvent.POD_REMOVED | NEW_ROOM)
 #: Scored even if the pod asks for none of them.
 ALWAYS_SCORED = ("cpu", "memory", "ephemeral-storage")
+PAIR = 2
 
 
 @lru_cache(maxsize=4096)
@@ -76,7 +77,7 @@ class NodeResourcesFit(Plugin):
         self._scored: list[tuple[str, int, Strategy]] = [
             (resource.name, resource.weight, resource.type or strategy.type) for resource in strategy.resources
         ]
-        self._names = tuple([resource for resource, _, _ in self._scored])
+        self._scored_names = _names_of(self._scored)
         self._has_optional = any(resource not in ALWAYS_SCORED for resource, _, _ in self._scored)
 
     def filter_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts:
@@ -136,20 +137,22 @@ class NodeResourcesFit(Plugin):
             return np.zeros(len(nodes), dtype=np.int64)
         shares = self._amounts(pod, nodes).shares
         parts = [
-            share.percent(_scored_request(pod, resource), nodes, is_most=strategy != "LeastAllocated")
-            for share, (resource, _, strategy) in zip(shares, scored, strict=True)
+            share.percent(_scored_request(pod, resource), nodes)
+            for share, (resource, _, _) in zip(shares, scored, strict=True)
         ]
-        if self._is_rounded or any(share.has is not None for share in shares):
-            return self._mean(scored, parts, [share.has for share in shares], nodes)
-        weights, total = 0, parts[0]
-        for number, (_, weight, _) in enumerate(scored):
-            weights += weight
-            if weight != 1:
-                parts[number] *= weight
-            if number:
-                total += parts[number]
-        total //= weights
-        return total.astype(np.int64)
+        offers = [share.has for share in shares]
+        if self._is_rounded or any(has is not None for has in offers):
+            return self._mean(scored, parts, offers, nodes)
+        if len(parts) == PAIR and scored[0][1] == scored[1][1]:
+            sums = parts[0]
+            sums += parts[1]
+            sums >>= 1
+            return sums.astype(np.int64)
+        total = np.zeros(len(nodes), dtype=np.int64)
+        for part, (_, weight, _) in zip(parts, scored, strict=True):
+            total += part * weight
+        total //= sum([weight for _, weight, _ in scored])
+        return total
 
     def score(self, state: CycleState, pod: Pod, node: NodeView) -> int:
         """Return the same for one node."""
@@ -191,9 +194,9 @@ class NodeResourcesFit(Plugin):
 
     def _amounts(self, pod: Pod, nodes: Nodes) -> Amounts:
         """Return what is kept for pods that ask for the same resources."""
-        asked, scored = tuple(pod.requests), self._names
+        asked, scored = tuple(pod.requests), self._scored_names
         if self._has_optional:
-            scored = tuple([resource for resource, _, _ in self._scored_for(pod)])
+            scored = _names_of(self._scored_for(pod))
         return nodes.snapshot.follower((NAME, asked, scored), partial(Amounts, asked, scored))
 
     def _is_ignored(self, resource: str) -> bool:
@@ -202,6 +205,11 @@ class NodeResourcesFit(Plugin):
             return False
         group = resource.partition("/")[0]
         return resource in self.args.ignored_resources or group in self.args.ignored_resource_groups
+
+
+def _names_of(scored: Sequence[tuple[str, int, Strategy]]) -> tuple[tuple[str, bool], ...]:
+    """Return the resources that are scored, and whether by what is in use of them."""
+    return tuple([(resource, strategy != "LeastAllocated") for resource, _, strategy in scored])
 
 
 def _scored_request(pod: Pod, resource: str) -> int:

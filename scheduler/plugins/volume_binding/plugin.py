@@ -122,6 +122,10 @@ class VolumeBinding(Plugin):
         snapshot = self.handle.snapshot
         return int(self.score_all(state, pod, snapshot.nodes.one(snapshot.row_of[node.name]))[0])
 
+    def same_score(self, pod: Pod, nodes: Nodes) -> int | None:
+        """Return 0 for a pod without claims."""
+        return None if claim_uses(pod) else 0
+
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Assume that the volumes found on the node are the pod's; refuse if others have got them meanwhile."""
         if not claim_uses(pod):
