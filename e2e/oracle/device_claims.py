@@ -48,6 +48,20 @@ def claim(world: World, name: str, namespace: str) -> Object:
     return world.add(RESOURCES, "ResourceClaim", name, namespace, spec={"devices": devices}, status={})
 
 
+def choice(world: World, name: str, namespace: str) -> Object:
+    """Adds a claim with alternatives that nodes differ in."""
+    requests = []
+    for turn in range(world.pick((1, 1, 2))):
+        alternatives = []
+        for place in range(world.number(2, 4)):
+            expression = SELECTORS[place % len(MODELS)] if world.maybe(0.7) else world.pick(SELECTORS)
+            selectors = [{"cel": {"expression": expression}}]
+            count = {"allocationMode": "ExactCount", "count": world.pick((1, 1, 2, 3))}
+            alternatives.append({"name": f"s{place}", "deviceClassName": "any", "selectors": selectors, **count})
+        requests.append({"name": f"r{turn}", "firstAvailable": alternatives})
+    return world.add(RESOURCES, "ResourceClaim", name, namespace, spec={"devices": {"requests": requests}}, status={})
+
+
 def holders(world: World, namespace: str, most: int = 3) -> list[Object]:
     """Adds claims that hold some of the devices, shares of those that may be shared; returns them."""
     slices = [one for one in world.others if one["kind"] == "ResourceSlice"]

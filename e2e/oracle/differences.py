@@ -4,17 +4,12 @@ An entry explains differences by the paths of the leaves they are at.  Nothing e
 so that one that explains nothing any more can be seen and dropped.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from .compare import Leaf, Mismatch
 from .world import Object
-
-WHOLE_CASE: Leaf = ()
-"""The path that explains every difference of a case."""
-
-DYNAMIC_RESOURCES = "DynamicResources"
-DYNAMIC_RESOURCES_WEIGHT = 2
 
 
 @dataclass(frozen=True)
@@ -24,23 +19,6 @@ class Difference:
     name: str
     reason: str
     explains: Callable[[Object, Object, Object], Iterator[Leaf]]
-
-
-def _dynamic_resources(case: Object, ours: Object, theirs: Object) -> Iterator[Leaf]:
-    """Leaves out pods with claims; elsewhere only what the plugin says of itself, and its share of the totals."""
-    pods = [case["pod"], *(one for one in case.get("objects", ()) if one["kind"] == "Pod")]
-    if any(pod["spec"].get("resourceClaims") for pod in pods):
-        yield WHOLE_CASE
-        return
-    for field in ("filters", "scores", "skipped", "scoreSkipped", "prefilter"):
-        yield (field, DYNAMIC_RESOURCES)
-    scores = theirs.get("scores", {}).get(DYNAMIC_RESOURCES, {})
-    shares = {score["normalized"] * DYNAMIC_RESOURCES_WEIGHT for score in scores.values()}
-    if len(shares) == 1:
-        share = shares.pop()
-        for node, total in theirs.get("total", {}).items():
-            if ours.get("total", {}).get(node) == total - share:
-                yield ("total", node)
 
 
 def _early_refusal(_case: Object, ours: Object, theirs: Object) -> Iterator[Leaf]:
@@ -53,6 +31,21 @@ def _early_refusal(_case: Object, ours: Object, theirs: Object) -> Iterator[Leaf
             yield ("fitError",)
 
 
+def _error_order(_case: Object, ours: Object, theirs: Object) -> Iterator[Leaf]:
+    """Forgives the order in which the errors of several nodes stand in a text, if they are the same errors."""
+    said = [one.get("preemption", {}).get("postFilter", {}) for one in (ours, theirs)]
+    if all(one.get("code") == "Error" for one in said):
+        if len({_parts(" ".join(one.get("reasons", ()))) for one in said}) == 1:
+            yield ("preemption", "postFilter", "reasons")
+        if len({_parts(one.get("fitError", "")) for one in (ours, theirs)}) == 1:
+            yield ("fitError",)
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    """Returns a text cut at its errors, in an order that is always the same."""
+    return tuple(sorted(re.split(r", (?=running \")|\[(?=running \")", text.removesuffix("]"))))
+
+
 def _score_panic(_case: Object, _ours: Object, theirs: Object) -> Iterator[Leaf]:
     """Forgives scores that upstream never made, because its VolumeBinding panicked; it leaves nodes without a name."""
     if "" in theirs.get("total", {}):
@@ -60,6 +53,12 @@ def _score_panic(_case: Object, _ours: Object, theirs: Object) -> Iterator[Leaf]
 
 
 DIFFERENCES = (
+    Difference(
+        "error-order",
+        "Where Filter fails on several nodes of a preemption's dry run, upstream lists the errors in the order in which its "
+        "goroutines ended; here they stand in the order of the nodes.",
+        _error_order,
+    ),
     Difference(
         "score-panic",
         "Upstream's VolumeBinding panics at Score over a claim whose class stands only in the annotation "
@@ -72,11 +71,6 @@ DIFFERENCES = (
         "ends in that and a stale nomination stays; here DefaultPreemption says that it is not helpful.",
         _early_refusal,
     ),
-    Difference(
-        "dynamic-resources",
-        "There is no DynamicResources plugin yet: pods with resource claims are left out.",
-        _dynamic_resources,
-    ),
 )
 
 
@@ -86,19 +80,16 @@ class Explained:
 
     by_name: dict[str, list[Mismatch]]
     rest: list[Mismatch]
-    left_out_by: str | None
 
 
 def explain(case: Object, ours: Object, theirs: Object, found: list[Mismatch]) -> Explained:
-    """Parts the differences of a case; a case that an entry leaves out has no rest."""
+    """Parts the differences of a case."""
     by_name: dict[str, list[Mismatch]] = {}
     rest = found
     for difference in DIFFERENCES:
         paths = list(difference.explains(case, ours, theirs))
-        if WHOLE_CASE in paths:
-            return Explained({difference.name: found}, [], difference.name)
         explained = [one for one in rest if any(one.path[: len(path)] == path for path in paths)]
         if explained:
             by_name[difference.name] = explained
             rest = [one for one in rest if one not in explained]
-    return Explained(by_name, rest, None)
+    return Explained(by_name, rest)

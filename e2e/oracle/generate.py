@@ -16,7 +16,7 @@ from .resources import cover_containers
 from .themes import EXCLUSIVE, JOINS_PREEMPTION, THEMES, Ground
 from .world import PODS_PER_NODE, Object, World
 
-DEFAULT_THEMES = tuple(name for name, theme in THEMES.items() if theme.is_on)
+DEFAULT_THEMES = tuple(THEMES)
 JOINING = tuple(
     name for name, theme in THEMES.items() if theme.joins and theme.ground not in {Ground.FULL, Ground.NONE}
 )

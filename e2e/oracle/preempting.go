@@ -24,8 +24,9 @@ import (
 // draws is how often the final choice is repeated to see every outcome.
 const draws = 300
 
-// preempt dry-runs preemption for a pod that no node takes, and then runs the
-// real PostFilter plugins, whose message ends the event's text.
+// preempt runs the real PostFilter plugins for a pod that no node takes, whose
+// message ends the event's text, and dry-runs preemption. The dry run comes last:
+// Filter of DynamicResources notes in its state which claims PostFilter may give up.
 func (cl *cluster) preempt(ctx context.Context, state fwk.CycleState, diagnosis *framework.Diagnosis, result *Result) error {
 	plugin := cl.plugins[defaultpreemption.Name].(*defaultpreemption.DefaultPreemption)
 	steady(plugin, cl.budgets)
@@ -35,13 +36,12 @@ func (cl *cluster) preempt(ctx context.Context, state fwk.CycleState, diagnosis 
 	statuses := diagnosis.NodeToStatus
 	nominated := statuses.Get(cl.pod.Status.NominatedNodeName)
 	found.Eligible, found.Reason = plugin.PodEligibleToPreemptOthers(ctx, cl.pod, nominated)
+	_, status := cl.framework.RunPostFilterPlugins(ctx, state, cl.pod, statuses)
 	if found.Eligible {
 		if err := cl.dryRun(ctx, plugin, state, statuses, found); err != nil {
 			return err
 		}
 	}
-
-	_, status := cl.framework.RunPostFilterPlugins(ctx, state, cl.pod, statuses)
 	found.PostFilter = &Verdict{Code: status.Code().String()}
 	if len(found.Chosen) < 2 { // else the message names a node drawn by chance
 		found.PostFilter.Reasons = sorted(status.Reasons())

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from .compare import REQUEST_PARTS, Mismatch, compare
-from .differences import DIFFERENCES, DYNAMIC_RESOURCES, explain
+from .differences import DIFFERENCES, explain
 from .world import Object
 
 FILTERS = (
@@ -24,6 +24,7 @@ FILTERS = (
     "PodTopologySpread",
     "InterPodAffinity",
     "NodeDeclaredFeatures",
+    "DynamicResources",
 )
 SCORES = (
     "TaintToleration",
@@ -34,6 +35,7 @@ SCORES = (
     "NodeResourcesBalancedAllocation",
     "ImageLocality",
     "VolumeBinding",
+    "DynamicResources",
 )
 PASSED = "Success"
 CODES = (PASSED, "Unschedulable", "UnschedulableAndUnresolvable")
@@ -57,7 +59,6 @@ class Tally:
     requests: int = 0
     explained_cases: Counter[str] = field(default_factory=Counter)
     explained_fields: Counter[str] = field(default_factory=Counter)
-    left_out: Counter[str] = field(default_factory=Counter)
 
     def add(self, case: Object, ours: Object, theirs: Object) -> list[Mismatch]:
         """Compares the results of a case, counts it, and returns the mismatches that nothing explains."""
@@ -65,10 +66,7 @@ class Tally:
         for name, found in parts.by_name.items():
             self.explained_cases[name] += 1
             self.explained_fields[name] += len(found)
-        if parts.left_out_by:
-            self.left_out[parts.left_out_by] += 1
-        else:
-            self.cover(theirs)
+        self.cover(theirs)
         if parts.rest:
             self.mismatched_cases += 1
             self.mismatch_count += len(parts.rest)
@@ -113,7 +111,7 @@ class Tally:
     def table(self) -> list[str]:
         """Returns the coverage as lines of text."""
         lines = [f"{'filter':34}{'verdicts':>10}{'passed':>10}{'unsched.':>10}{'unresolv.':>10}{'refused':>9}"]
-        for plugin in [*FILTERS, *sorted(self.verdicts.keys() - {*FILTERS, DYNAMIC_RESOURCES})]:
+        for plugin in [*FILTERS, *sorted(self.verdicts.keys() - {*FILTERS})]:
             counts = self.verdicts[plugin]
             share = self.rejections(plugin) / (counts.total() or 1)
             columns = "".join(f"{counts[code]:>10}" for code in CODES)
@@ -123,13 +121,11 @@ class Tally:
         lines += ["", "preemption: " + ", ".join(f"{name} {count}" for name, count in self.preemptions.items())]
         lines += [f"cases {self.cases}, of which requests {self.requests}, ended with an error {self.errors}"]
         for one in DIFFERENCES:
-            counts_by = (self.left_out[one.name], self.explained_cases[one.name], self.explained_fields[one.name])
-            lines.append(
-                f"difference {one.name}: {counts_by[0]} cases left out, {counts_by[2]} fields of {counts_by[1]} cases explained"
-            )
+            cases, fields = self.explained_cases[one.name], self.explained_fields[one.name]
+            lines.append(f"difference {one.name}: {fields} fields of {cases} cases explained")
         lines.append(f"mismatches: {self.mismatch_count} fields in {self.mismatched_cases} cases")
         lines += [f"    {count:6} cases  {path}" for path, count in self.fields.most_common(15)]
-        known = sum(bool(self.explained_cases[one.name] or self.left_out[one.name]) for one in DIFFERENCES)
+        known = sum(bool(self.explained_cases[one.name]) for one in DIFFERENCES)
         equal = f"equal in all {self.cases} cases, but for the {known} differences named above (docs/parity.md)"
         lines.append(f"parity: {equal if not self.mismatch_count else 'NOT equal'}")
         return lines

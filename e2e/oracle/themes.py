@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from . import affinity, attachments, nodeaffinity, nodes, preemption, resources, spread, volumes
-from .claims import claims
+from .claims import claims, claims_broken, claims_choice, claims_held
 from .images import images
 from .ports import host_ports
 from .requests import request
@@ -34,7 +34,6 @@ class Theme:
     scores: tuple[str, ...] = ()
     ground: Ground = Ground.ROOMY
     joins: bool = True
-    is_on: bool = True
 
     @property
     def is_soft(self) -> bool:
@@ -50,6 +49,7 @@ SPREAD = ("PodTopologySpread",)
 BINDING = ("VolumeBinding",)
 TAINTED = ("TaintToleration",)
 LIMITS = ("NodeVolumeLimits",)
+DEVICES = ("DynamicResources",)
 BOTH = (*FIT, *BALANCED)
 
 THEMES: dict[str, Theme] = {
@@ -105,7 +105,10 @@ THEMES: dict[str, Theme] = {
     "preempt_volumes": Theme(preemption.preempt_volumes, ground=Ground.FULL),
     "preempt_budgets": Theme(preemption.preempt_budgets, ground=Ground.FULL),
     "requests": Theme(request, ground=Ground.NONE),
-    "claims": Theme(claims, joins=False, is_on=False),
+    "claims": Theme(claims, DEVICES),
+    "claims_choice": Theme(claims_choice, DEVICES, DEVICES),
+    "claims_held": Theme(claims_held, DEVICES),
+    "claims_broken": Theme(claims_broken, DEVICES, joins=False),
 }
 
 EXCLUSIVE = (
@@ -113,6 +116,7 @@ EXCLUSIVE = (
     | {"csi_limits", "rwop", "preempt_claim", "preempt_volumes"},
     {"spread_list", "spread_system", "spread_hard", "spread_soft", "preempt_spread"},
     {"taint_numbers", "soft_taints", "taints"},
+    {"claims", "claims_choice", "claims_held", "claims_broken"},
 )
 """Themes of one set use the same names of objects or undo each other: at most one of each set shapes a case."""
 
@@ -126,6 +130,7 @@ JOINS_PREEMPTION = (
     ("node_affinity", nodeaffinity.node_affinity, 0.1),
     ("pod_anti_affinity", affinity.pod_anti_affinity, 0.1),
     ("spread_hard", spread.spread_hard, 0.08),
+    ("claims", claims, 0.08),
     ("above", preemption.add_peer_above, 0.1),
 )
 """What may join a preemption: tag, theme, how often."""

@@ -111,17 +111,26 @@ class Search:
 
     def _is_sound(self) -> bool:
         """Tell whether no device can be an error, whatever is chosen; else the search has to come to it, or not."""
+        if self._is_touchy():
+            return False
         try:
             for wants in self.wants:
                 for want in (want for alternatives in wants.requests for want in alternatives):
-                    if want.all_devices is not None and wants.claim.constraints:
-                        return False
                     for candidate in (c for pool in wants.pools for c in pool.devices):
                         if want.fits(candidate, self.evaluator):
                             may_give(want, candidate, {})
         except AllocationError:
             return False
         return True
+
+    def _is_touchy(self) -> bool:
+        """Tell whether a constraint may refuse one of "all devices": an error, if none that is taken was come to before."""
+        return any(
+            want.all_devices is not None and wants.claim.constraints
+            for wants in self.wants
+            for alternatives in wants.requests
+            for want in alternatives
+        )
 
     def _claim(self, claim: int) -> bool:
         """Serve all claims from one on."""
@@ -323,6 +332,8 @@ class Search:
 
     def _kind_of(self, candidate: Candidate) -> Hashable:
         device, usage = candidate.device, self.usage.ledger
+        if self._is_touchy():
+            return candidate  # it matters which of those that are alike is taken
         try:
             fits = tuple(
                 want.fits(candidate, self.evaluator) if candidate.pool in wants.pools else None

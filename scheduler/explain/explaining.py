@@ -156,12 +156,12 @@ class _Cycle:
         plugins = [p for p in self._runtime.plugins("filter") if p.NAME not in state.skipped_filters]
         found: list[tuple[Plugin, Verdicts | None]] = []
         try:
-            found += self._runtime.filter(state, self._pod, self._nodes).by_plugin
+            found += self._runtime.filter(state, self._pod, self._nodes, keeps_errors=True).by_plugin
         except PluginError:
             for plugin in plugins:
                 state.skipped_filters = {p.NAME for p in self._runtime.plugins("filter") if p is not plugin}
                 try:
-                    found += self._runtime.filter(state, self._pod, self._nodes).by_plugin
+                    found += self._runtime.filter(state, self._pod, self._nodes, keeps_errors=True).by_plugin
                 except PluginError as error:
                     found.append((plugin, None))
                     self._accidents[plugin.NAME] = error
@@ -218,6 +218,8 @@ def _first(
         if verdicts is None:
             raise accidents[plugin.NAME]
         if (status := verdicts.status_at(position)) is not None:
+            if status.code is Code.ERROR:
+                raise PluginError(plugin.NAME, "Filter", status.message)
             return status.stamped(plugin.NAME)
     return None
 

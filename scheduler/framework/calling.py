@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scheduler.model import Pod
-    from scheduler.state.snapshot import Ints, Nodes
+    from scheduler.state.snapshot import Bools, Ints, Nodes
 
     from .cycle_state import CycleState
     from .plugin import Plugin
@@ -37,6 +37,12 @@ class PluginError(Exception):
         super().__init__(f"plugin {plugin} failed at {point}: {detail}")
         numbers = (("stack", stack),) if stack else ()
         self.status = Status(Code.ERROR, (Reason("SchedulerError", str(self), numbers=numbers),), plugin)
+        self._detail = detail
+
+    def at_a_node(self) -> Status:
+        """Return the Error of one node in a dry run, which goes on with other nodes, in kube-scheduler's words."""
+        text = f'running "{self.status.plugin}" filter plugin: {self._detail}'
+        return Status(Code.ERROR, (Reason("SchedulerError", text),), self.status.plugin)
 
 
 def call(plugin: Plugin, method: str, *arguments: Any) -> Any:
@@ -65,13 +71,19 @@ def pre_filter_answer(name: str, said: object) -> Status | PreFilterResult | Non
     return None if said.code is Code.SUCCESS else said
 
 
-def verdicts_of(plugin: Plugin, method: Callable[..., Any], state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts:
-    """Run one Filter; PluginError for an Error, or for verdicts that are none."""
+def verdicts_of(
+    plugin: Plugin, method: Callable[..., Any], state: CycleState, pod: Pod, nodes: Nodes,
+    is_asked: Callable[[], Bools] | None = None,
+) -> Verdicts:  # fmt: skip
+    """Run one Filter; PluginError for an Error, or for verdicts that are none.
+
+    `is_asked` returns the nodes that no earlier plugin has refused: an Error counts on these alone.
+    """
     verdicts: Verdicts = guard(plugin.NAME, "Filter", method, state, pod, nodes)
     if not isinstance(verdicts, Verdicts) or verdicts.size != len(nodes):
         raise PluginError(plugin.NAME, "Filter", "the answer must be Verdicts over all nodes")
-    for _, code, reason in verdicts.rejections:
-        if code not in _REJECTIONS:
+    for where, code, reason in verdicts.rejections:
+        if code not in _REJECTIONS and (is_asked is None or (where & is_asked()).any()):
             raise PluginError(plugin.NAME, "Filter", reason.text)
     return verdicts
 

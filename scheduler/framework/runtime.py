@@ -217,11 +217,13 @@ class Runtime:
         return True
 
     def filter(
-        self, state: CycleState, pod: Pod, nodes: Nodes, *, changing_only: bool = False, sight: str = ""
-    ) -> FilterResult:
-        """Run every Filter that PreFilter did not skip over some nodes.
+        self, state: CycleState, pod: Pod, nodes: Nodes, *,
+        changing_only: bool = False, sight: str = "", keeps_errors: bool = False,
+    ) -> FilterResult:  # fmt: skip
+        """Run every Filter that PreFilter did not skip over some nodes; PluginError for an Error that counts.
 
-        `changing_only`: those that read pods; `sight`: only the `near` ones, which look at one node, or only the `far` ones.
+        `changing_only`: those that read pods; `sight`: only the `near` ones, which look at one node, or only the `far` ones;
+        `keeps_errors`: an Error is a verdict like others, for who wants to see what each plugin says.
         """
         result = FilterResult(nodes)
         shares = nodes.is_whole and self.shares_shapes and pod.shape
@@ -233,7 +235,7 @@ class Runtime:
                 continue
             verdicts = static.get(plugin.NAME)
             if verdicts is None:
-                verdicts = verdicts_of(plugin, method, state, pod, nodes)
+                verdicts = verdicts_of(plugin, method, state, pod, nodes, _nowhere if keeps_errors else result.passes)
             result.by_plugin.append((plugin, verdicts))
         return result
 
@@ -383,6 +385,11 @@ class Runtime:
             ]
             cached = self._static[pod.shape] = (generation, found)
         return dict(cached[1])
+
+
+def _nowhere() -> Bools:
+    """Return no node, for any number of nodes."""
+    return np.zeros(1, dtype=np.bool_)
 
 
 def nowhere_text(plugins: Iterable[str]) -> str:

@@ -82,6 +82,14 @@ def test_a_constraint_against_all_devices_is_an_error_also_where_another_claim_i
     assert trouble(slow, wrong, hopeless, slices=[slice_of(*odd, *alike)])[0] == "fatal"
 
 
+def test_which_of_two_devices_that_are_alike_is_taken_may_decide_about_an_error() -> None:
+    """Found by comparison: with b taken, "all" ends at b; with its twin d taken, it comes to c, which the constraint refuses."""
+    slices = [slice_of(*(device(name, model=name if name == "c" else "x", root="r") for name in "abcd"))]
+    not_c = f'device.attributes["{DRIVER}"].model == "x"'
+    everything = claim("e", request(allocationMode="All"), constraints=[{"matchAttribute": f"{DRIVER}/model"}])
+    assert trouble(claim("o", request(where=not_c)), everything, slices=slices)[0] == "fatal"
+
+
 def test_devices_share_an_attribute_or_differ_in_it() -> None:
     """Names without a domain are the driver's; a device without the attribute fits neither."""
     slices = [slice_of(device("a", root="r0"), device("b", root="r1"), device("c", root="r1"), device("d"))]

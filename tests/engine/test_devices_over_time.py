@@ -254,6 +254,36 @@ def test_a_claim_that_is_of_no_use_on_any_node_is_taken_back() -> None:
     assert made.devices("p-gpu") == [f"{made.placed['p']}/gpu-0"]
 
 
+def test_a_claim_that_alone_kept_its_pod_off_a_node_is_taken_back() -> None:
+    """Though it could be used on another node, where the pod has no room: kube-scheduler does the same."""
+    made = world(nodes=[a_node("a").cpu(8), a_node("b").cpu(1)])
+    claim = claim_of("p", has=[{"request": "r", "driver": "gpu.example.com", "pool": "b", "device": "gpu-0"}])
+    only_b = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["b"]}]}
+    claim["status"]["allocation"]["nodeSelector"] = {"nodeSelectorTerms": [only_b]}
+    made.claim(claim).add(claiming(a_pod("p").cpu(2))).wait(60)
+    assert (made.placed, made.devices("p-gpu")) == ({"p": "a"}, ["a/gpu-0"])
+
+
+def test_a_claim_is_kept_where_other_plugins_refuse_its_pod_first() -> None:
+    """No node was refused for the claim's sake, so giving it up would help nobody."""
+    made = world(nodes=[a_node("a").cpu(1)])
+    claim = claim_of("p", has=[{"request": "r", "driver": "gpu.example.com", "pool": "z", "device": "gpu-0"}])
+    only_z = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["z"]}]}
+    claim["status"]["allocation"]["nodeSelector"] = {"nodeSelectorTerms": [only_z]}
+    made.claim(claim).add(claiming(a_pod("p").cpu(2))).wait(60)
+    assert made.devices("p-gpu") == ["z/gpu-0"]
+
+
+def test_an_expression_that_fails_only_where_others_refuse_the_node_costs_nothing() -> None:
+    """kube-scheduler asks DynamicResources last, so it never hears of it."""
+    nodes = [a_node("a").cpu(8), a_node("small").cpu(1)]
+    slices = [node_slice("a", *gpus(1, model="H100")), node_slice("small", *gpus(1))]
+    made = DeviceWorld([node.copy() for node in nodes], slices=slices)
+    made.claim(claim_of("p", request(where='device.attributes["gpu.example.com"].model == "H100"')))
+    made.add(claiming(a_pod("p").cpu(2))).run()
+    assert made.placed == {"p": "a"}
+
+
 def test_an_expression_that_cannot_be_evaluated_is_told() -> None:
     """It is an error of the pod's, and holds up nobody else."""
     made = one_pod(world(), "p", request(where='device.attributes["gpu.example.com"].speed > 3'))

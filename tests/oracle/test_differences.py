@@ -37,6 +37,19 @@ def test_early_refusal_explains_no_other_end() -> None:
     assert rest({"preemption": NOT_HELPFUL}, theirs)[1] != []
 
 
+def test_error_order_explains_the_order_of_the_same_errors() -> None:
+    """Another error, or one that is missing, is a mismatch."""
+    first, second = 'running "A" filter plugin: x, y', 'running "A" filter plugin: z'
+
+    def ended(*errors: str) -> dict[str, Any]:
+        text = f"preemption: [{', '.join(errors)}]"
+        return {"preemption": {"postFilter": {"code": "Error", "reasons": [text]}}, "fitError": f"0/2 nodes. {text}"}
+
+    assert rest(ended(first, second), ended(second, first)) == (["error-order"], [])
+    assert len(rest(ended(first, second), ended(second, second))[1]) == 2
+    assert len(rest(ended(first), ended(second))[1]) == 2
+
+
 def test_score_panic_explains_scores_that_were_never_made() -> None:
     """They are known by a node without a name; verdicts have to be equal all the same."""
     ours = {

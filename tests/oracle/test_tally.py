@@ -4,7 +4,6 @@ from typing import Any
 
 from e2e.oracle.tally import Tally
 
-POD: dict[str, Any] = {"kind": "Pod", "spec": {}}
 THEIRS: dict[str, Any] = {
     "id": "x",
     "skipped": ["DynamicResources", "NodePorts"],
@@ -15,51 +14,33 @@ THEIRS: dict[str, Any] = {
         "ImageLocality": {"n0": {"raw": 0, "normalized": 0}},
     },
     "total": {"n0": 400},
+    "preemption": {"postFilter": {"code": "Error", "reasons": ["not found"]}},
 }
-OURS: dict[str, Any] = {
-    "id": "x",
-    "skipped": ["NodePorts"],
-    "filters": THEIRS["filters"],
-    "feasible": ["n0"],
-    "scores": {"ImageLocality": {"n0": {"raw": 0, "normalized": 0}}},
-    "total": {"n0": 300},
-}
+CASE: dict[str, Any] = {"id": "x", "objects": [], "pod": {"kind": "Pod", "spec": {}}}
 
 
-def case(**pod_spec: Any) -> dict[str, Any]:
-    """Returns a case with nothing but its pod."""
-    return {"id": "x", "objects": [], "pod": {**POD, "spec": pod_spec}}
-
-
-def test_missing_plugin_is_explained() -> None:
-    """What DynamicResources says of itself, and twice its score in the total, is explained."""
+def test_what_an_entry_explains_is_counted() -> None:
+    """And is no mismatch."""
     tally = Tally()
-    assert tally.add(case(), OURS, THEIRS) == []
-    assert tally.explained_fields["dynamic-resources"] == 4
-    assert tally.mismatch_count == 0
+    said = {"postFilter": {"code": "Unschedulable", "reasons": ["preemption: no."]}}
+    assert tally.add(CASE, {**THEIRS, "preemption": said}, THEIRS) == []
+    assert tally.explained_fields["early-refusal"] == 2
+    assert (tally.mismatch_count, tally.cases) == (0, 1)
 
 
-def test_other_total_is_not_explained() -> None:
-    """A total that is off by anything but the plugin's share stays a mismatch."""
+def test_a_plugin_that_is_not_there_is_a_mismatch() -> None:
+    """Nothing of DynamicResources is forgiven: neither what it says of itself nor its share of a total."""
+    ours = {**THEIRS, "skipped": ["NodePorts"], "total": {"n0": 300}}
+    rest = Tally().add(CASE, ours, THEIRS)
+    assert [one.path for one in rest] == [("skipped", "DynamicResources"), ("total", "n0")]
+
+
+def test_other_totals_are_counted_by_case() -> None:
+    """A mismatch is kept with both values."""
     tally = Tally()
-    rest = tally.add(case(), {**OURS, "total": {"n0": 301}}, THEIRS)
+    rest = tally.add(CASE, {**THEIRS, "total": {"n0": 301}}, THEIRS)
     assert [(one.path, one.ours, one.theirs) for one in rest] == [(("total", "n0"), 301, 400)]
     assert tally.mismatched_cases == 1
-
-
-def test_other_plugin_is_not_explained() -> None:
-    """The entry forgives nothing of other plugins."""
-    rest = Tally().add(case(), {**OURS, "skipped": []}, THEIRS)
-    assert [one.path for one in rest] == [("skipped", "NodePorts")]
-
-
-def test_pods_with_claims_are_left_out() -> None:
-    """A case whose pending pod has resource claims is neither compared nor counted as coverage."""
-    tally = Tally()
-    claims = [{"name": "c", "resourceClaimName": "mine"}]
-    assert tally.add(case(resourceClaims=claims), {"id": "x", "error": "no"}, THEIRS) == []
-    assert tally.left_out["dynamic-resources"] == 1
-    assert tally.cases == 0
 
 
 def test_coverage_counts_verdicts_and_vectors() -> None:

@@ -47,6 +47,8 @@ class Answer:
 
     given: tuple[Given, ...] = ()
     status: Status | None = None
+    #: The search took too many steps.
+    gave_up: bool = False
 
 
 class Claimant(NamedTuple):
@@ -125,7 +127,8 @@ class Answers:
                 is_fractional=world.is_fractional,
             )
         except (AllocationError, GaveUpError) as error:
-            return Answer(status=Status(Code.ERROR, (Reason("SchedulerError", str(error)),)))
+            reason = Reason("SchedulerError", str(error))
+            return Answer(status=Status(Code.ERROR, (reason,)), gave_up=isinstance(error, GaveUpError))
         except NodeAllocationError:
             return Answer(status=Status.unresolvable(BROKEN_POOLS))
         if found is None:

@@ -31,7 +31,7 @@ from .scoring import preference
 from .world import World
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from scheduler.framework.change import Change
     from scheduler.framework.cycle_state import CycleState
@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from .answers import Claimant
 
 NAME = "DynamicResources"
+MOST_IN_VAIN = 3
+"""On so many nodes the search for devices may give up; then it is not tried on others."""
+
 DEALLOCATED = "deallocation of ResourceClaim completed"
 
 
@@ -124,13 +127,16 @@ class DynamicResources(Plugin):
             return verdicts
         claims = self._needed(pod).claims
         reasons: dict[tuple[Code, Reason], list[int]] = {}
+        in_vain = 0
         for position, index in enumerate(nodes.rows.tolist()):
             answer = self._answer(pod, claims, nodes.snapshot.all_rows[index], index, nodes)
             if answer.status is not None:
-                if answer.status.code is Code.ERROR:  # wrong with the claim, not with the node: nothing else counts
-                    verdicts.reject(np.arange(len(nodes)) == position, Code.ERROR, answer.status.reasons[0])
-                    return verdicts
-                reasons.setdefault((answer.status.code, answer.status.reasons[0]), []).append(position)
+                positions = reasons.setdefault((answer.status.code, answer.status.reasons[0]), [])
+                positions.append(position)
+                in_vain += answer.gave_up
+                if in_vain == MOST_IN_VAIN:
+                    positions += range(position + 1, len(nodes))
+                    break
         for (code, reason), positions in reasons.items():
             mask = np.zeros(len(nodes), dtype=np.bool_)
             mask[positions] = True
@@ -156,12 +162,18 @@ class DynamicResources(Plugin):
         return None if pod.claims else 0
 
     def post_filter(self, state: CycleState, pod: Pod, failure: Failure) -> Status | None:
-        """Take back an allocation that is of no use on any node, if nobody else has reserved it."""
-        return self._deallocate([pod], failure.nodes)
+        """Take back an allocation that alone kept the pod off some node, if nobody else has reserved it."""
+        rows = failure.nodes.snapshot.all_rows
+        kept_off = [
+            rows[row]
+            for row, status in enumerate(failure.statuses)
+            if status is not None and status.plugin == NAME and UNAVAILABLE in status.reasons
+        ]
+        return self._deallocate([pod], kept_off, any) if kept_off else None
 
     def post_filter_gang(self, state: CycleState, workload: Workload, failure: Failure) -> Status | None:
-        """Do the same for all pods of a gang."""
-        return self._deallocate(workload.ordered(), failure.nodes)
+        """Take back an allocation of some pod of a gang that is of no use on any node."""
+        return self._deallocate(workload.ordered(), failure.nodes.snapshot.all_rows, all)
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Assume that devices are the pod's; refuse if others have got them meanwhile."""
@@ -257,12 +269,18 @@ class DynamicResources(Plugin):
 
     def _answer(self, pod: Pod, claims: Sequence[DeviceClaim], row: Row, index: int, nodes: Nodes) -> Answer:
         """Return what a node can do for a pod as the snapshot is now."""
-        if (status := self._unusable(claims, row)) is not None:
-            return Answer(status=status)
+        unusable = self._unusable(claims, row)
         open_claims = [claim for claim in claims if claim.allocation is None]
         if not open_claims:
-            return Answer()
-        world, releases = self._world, self.args.preemption_releases_claims
+            return Answer(status=unusable)
+        answer = self._open_answer(pod, open_claims, row, index, nodes, is_usable=unusable is None)
+        return answer if answer.status is not None or unusable is None else Answer(status=unusable)
+
+    def _open_answer(
+        self, pod: Pod, open_claims: Sequence[DeviceClaim], row: Row, index: int, nodes: Nodes, *, is_usable: bool
+    ) -> Answer:
+        """Return what a node can do for the claims that have no devices; `is_usable`: those that have some can be used there."""
+        world, releases = self._world, self.args.preemption_releases_claims and is_usable
         others = self._others(None, open_claims, index, nodes)
         place = world.place(row.node)
         freed = freed_claims(self._lifted(row), world) if releases else ()
@@ -294,14 +312,16 @@ class DynamicResources(Plugin):
             return []
         return [pod for uid, pod in live.pods.items() if uid not in row.pods and pod.node_name]
 
-    def _deallocate(self, pods: Sequence[Pod], nodes: Nodes) -> Status | None:
+    def _deallocate(
+        self, pods: Sequence[Pod], rows: Sequence[Row], of_how_many: Callable[[Iterable[bool]], bool]
+    ) -> Status | None:
         for pod in pods:
             claims = self._needed(pod).claims if pod.claims else ()
             for claim in claims:
                 if claim.allocation is None or self._world.assumed.given(claim.key) is not None:
                     continue
                 is_free = all(consumer.uid == pod.uid for consumer in claim.reserved_for)
-                if is_free and all(self._unusable([claim], row) is not None for row in nodes.snapshot.all_rows):
+                if is_free and of_how_many(self._unusable([claim], row) is not None for row in rows):
                     self.handle.emit(deallocation(pod, claim))
                     return Status.unschedulable(Reason("ClaimDeallocated", DEALLOCATED, CURES))
         return None

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from scheduler.config import ConfigurationModel
+from scheduler.framework.calling import PluginError
 from scheduler.framework.plugin import Plugin, PostFilterResult, Victim
 from scheduler.framework.status import ClusterEvent, Code, Kind, Reason, Status
 
@@ -239,17 +240,24 @@ class DryRun:
         victims: list[Pod] = []
         back: dict[str, Undo] = {p.uid: snapshot.remove(p.uid, row) for p in order}
         try:
-            if (status := self._look(row)) is not None:
+            if (status := self._status(row)) is not None:
                 return status
             for candidate in order:
                 back.pop(candidate.uid)()
-                if self._look(row) is not None:
+                if self._status(row) is not None:
                     back[candidate.uid] = snapshot.remove(candidate.uid, row)
                     victims.append(candidate)
         finally:
             for undo in back.values():
                 undo()
         return victims
+
+    def _status(self, row: int) -> Status | None:
+        """Return what Filter says of a row now; one that fails there is an Error of this node, and others are tried."""
+        try:
+            return self._look(row)
+        except PluginError as error:
+            return error.at_a_node()
 
     def _candidate(self, row: int, victims: list[Pod], broken: set[str]) -> Candidate:
         """Return a node's candidate, with the rest of the victims' gangs and the budgets that all of them break."""
