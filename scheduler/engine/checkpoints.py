@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduler.model.checkpoints import LAST_CHECKPOINT, RESTART_SECONDS, told_problems
+from scheduler.model.checkpoints import LAST_CHECKPOINT, NOTICE_SECONDS, RESTART_SECONDS, told_problems
 
 from .reporter import gang_ref, pod_ref
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from .core import Core
 
-_KEYS = (LAST_CHECKPOINT, RESTART_SECONDS)
+_KEYS = (LAST_CHECKPOINT, RESTART_SECONDS, NOTICE_SECONDS)
 
 
 class CheckpointWarnings:

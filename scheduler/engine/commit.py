@@ -112,7 +112,7 @@ class Commit:
                 if flight is not None:
                     reason = Reason("Preempted", f"preempted by {live.key} while it waited")
                     self.abandon(flight, Status.unschedulable(reason), at_once=True)
-        elif not core.preempting.victims_left(live.key):
+        elif not core.preempting.waits_for(live.key, now):
             core.preempting.end(live.key)
             named = [uid for uid, pod in live.pods.items() if pod.preemption_policy != "Never"]
             core.preempting.clear([uid for uid in named if core.cluster.nominations.get(uid)])

@@ -11,6 +11,7 @@ from scheduler.framework.change import Change
 from scheduler.framework.registry import Registry
 from scheduler.framework.runtime import PluginError, Runtime
 from scheduler.framework.status import ClusterEvent, Code
+from scheduler.model.checkpoints import notice_seconds
 from scheduler.plugins import BASE_ARGS, BASES, BUILT_IN
 from scheduler.queues.admission import FIRM, LIMIT, asks_of
 from scheduler.queues.queues import Queues
@@ -19,6 +20,7 @@ from scheduler.state.cluster import ClusterState
 from .access import Access, Ties
 from .flights import Flights
 from .moves import Moves
+from .notices import Notices
 from .preempting import Preempting
 from .queue import Entry, WorkQueue
 from .queue_statuses import QueueStatuses
@@ -72,7 +74,12 @@ class Core:
         self.access = Access(self.cluster, self.flights, clock, self.runtimes, self.ties, gates, self.queues, self.emit)
         self.queue_statuses = QueueStatuses(self.cluster, self.queues, self.queue, self.emit)
         self.moves = Moves(self.cluster, self.emit)
-        self.preempting = Preempting(self.cluster, self.reporter, self.emit, self.access.stuck, self.moves)
+        notices = Notices(
+            self.cluster, self.reporter, self.emit, self.moves, self._notice_seconds, self.runtimes.keys()
+        )  # fmt: skip
+        self.preempting = Preempting(
+            self.cluster, self.reporter, self.emit, self.access.stuck, self.moves, notices
+        )  # fmt: skip
         #: Changes since the queue was last woken.
         self.changes: dict[Change, None] = {}
         #: Workloads that changed since they were last looked at, by key.
@@ -251,6 +258,12 @@ class Core:
         self.forget(workload.key)
         self.reporter.forget_workload(workload.key)
         self.preempting.end(workload.key)
+
+    def _notice_seconds(self, pod: Pod) -> float:
+        """Return how long before its eviction a pod is told, in seconds."""
+        key = self.cluster.gang_of(pod)
+        gang = self.cluster.gangs.get(key) if key is not None else None
+        return notice_seconds(pod, gang, self.queues.notice_seconds(pod))
 
     def plugin_failed(self, pod: Pod, error: PluginError) -> None:
         """Say at a pod that a plugin failed where nothing can be refused any more."""

@@ -168,7 +168,7 @@ class Engine:
                 core.queue.conclude(entry)
                 core.set_aside(live, error.status, (), now)
                 continue
-            left = core.preempting.victims_left(live.key)
+            left = core.preempting.waits_for(live.key, now)
             quota = Quota(core.queues.is_on, admission.status)
             cycle = Cycle(core.runtime_of(attempted), core.access.snapshot, attempted, placer, left, quota)
             self._attempt = Attempt(entry, attempted, placer, cycle.run())

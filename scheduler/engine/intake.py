@@ -142,6 +142,8 @@ class Intake:
         if not core.cluster.set_pod(pod):
             return
         self._checkpoints.look_at_pod(pod, former)
+        if former is None and pod.annotations:
+            core.preempting.notices.found(pod)
         if pod.node_name:
             self._assigned(pod, former, assumed_on)
         elif pod.is_terminal or pod.is_terminating:

@@ -44,6 +44,11 @@ class Moves:
         self._expected[stand_in.uid] = (stand_in, node_name, until)
         self._cluster.expect(stand_in, node_name)
 
+    def end(self, uid: str) -> None:
+        """Keep no room for whoever would replace a pod: it stays."""
+        if self._expected.pop(f"{uid}:moved", None) is not None:
+            self._cluster.expect_no_more(f"{uid}:moved")
+
     def arrived(self, pod: Pod) -> None:
         """Nominate a new pod where room is kept for it, if it replaces one that was moved."""
         if not self._expected:

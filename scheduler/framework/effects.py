@@ -141,6 +141,14 @@ class EvictPod(Effect):
 
 
 @dataclass(frozen=True, slots=True)
+class AnnotatePod(Effect):
+    """Write annotations of ours on a pod; None takes one away."""
+
+    pod: PodRef
+    annotations: dict[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
 class NominatePod(Effect):
     """Write status.nominatedNodeName; the empty name clears it."""
 

@@ -15,6 +15,7 @@ import structlog
 from scheduler.engine.inputs import AwaitedDone, BindingFailed, BindingSucceeded, EvictionFailed
 from scheduler.framework.effects import (
     AllocateClaim,
+    AnnotatePod,
     BindPod,
     BindVolume,
     Effect,
@@ -49,7 +50,7 @@ log = structlog.stdlib.get_logger("binder")
 #: How many bindings and deletions are in flight at once, and how many status patches beside them.
 BINDINGS_AT_ONCE = 64
 STATUSES_AT_ONCE = 16
-_URGENT = (BindPod, EvictPod, PrepareBinding, ReleaseClaim)
+_URGENT = (AnnotatePod, BindPod, EvictPod, PrepareBinding, ReleaseClaim)
 
 
 class Recorder(Protocol):
@@ -205,6 +206,8 @@ class Binder:
                 if failure is not None:
                     self._put(failure)
                 return "done" if failure is None else "failed"
+            case AnnotatePod():
+                await self._pods.annotate(effect)
             case NominatePod():
                 await self._pods.nominate(effect)
             case SetPodScheduled():
@@ -277,7 +280,15 @@ def _means_gone(effect: Effect, error: ApiError) -> bool:
 def _key(effect: Effect) -> str | None:
     """Return what names the object that an effect writes, or None for an effect that is not known."""
     match effect:
-        case BindPod() | EvictPod() | NominatePod() | SetPodScheduled() | PrepareBinding() | ReleaseClaim():
+        case (
+            AnnotatePod()
+            | BindPod()
+            | EvictPod()
+            | NominatePod()
+            | SetPodScheduled()
+            | PrepareBinding()
+            | ReleaseClaim()
+        ):
             return f"pod {effect.pod.uid}"
         case SetGangStatus():
             return f"gang {effect.uid}"
@@ -293,5 +304,5 @@ def _supersedes(new: Effect, old: Effect) -> bool:
     if isinstance(new, BindPod):
         return isinstance(old, NominatePod | SetPodScheduled)
     return type(new) is type(old) and isinstance(
-        new, NominatePod | SetPodScheduled | SetGangStatus | SetTopologyStatus | SetQueueStatus
+        new, AnnotatePod | NominatePod | SetPodScheduled | SetGangStatus | SetTopologyStatus | SetQueueStatus
     )

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from scheduler.framework.effects import (
+        AnnotatePod,
         BindPod,
         EvictPod,
         NominatePod,
@@ -156,6 +157,11 @@ class PodWriter:
         except UnreachableError as error:
             return EvictionFailed(effect.pod.uid, str(error))
         return None
+
+    async def annotate(self, effect: AnnotatePod) -> None:
+        """Write annotations by way of the status, whose patches may carry them: no right to change pods is needed."""
+        body = {"metadata": {"uid": effect.pod.uid, "annotations": effect.annotations}}
+        await self._client.patch(f"{_path(effect.pod)}/status", body, STRATEGIC_PATCH)
 
     async def nominate(self, effect: NominatePod) -> None:
         """Write or clear the nominated node, unless it is what was written last or what is there."""

@@ -6,6 +6,7 @@ For preemption, which weighs it, and for the intake, which tells what cannot be 
 |---|---|---|
 | `last-checkpoint` | pod or its group | when its work was last saved, as an RFC 3339 time |
 | `restart-seconds` | pod or its group | how long it takes from a start until work goes on; without it 120 |
+| `eviction-notice-seconds` | pod or its group | how long before its eviction it is told, to save its work; without it what its queue says, or nothing |
 
 What the pod says counts before what its group says.
 """
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
 
 LAST_CHECKPOINT: Final = f"{PREFIX}/last-checkpoint"
 RESTART_SECONDS: Final = f"{PREFIX}/restart-seconds"
+NOTICE_SECONDS: Final = f"{PREFIX}/eviction-notice-seconds"
+#: What a pod is told: when it will be evicted, and by which scheduler for which workload.
+NOTICE: Final = f"{PREFIX}/eviction-notice"
+NOTICE_FOR: Final = f"{PREFIX}/eviction-notice-for"
+#: The longest notice, in seconds.
+MOST_NOTICE_SECONDS: Final = 600.0
 #: How long a start takes that says nothing of it: to pull images, load weights and join, in seconds.
 DEFAULT_RESTART_SECONDS: Final = 120.0
 #: By so many seconds the clock of whoever writes a checkpoint may be ahead.
@@ -56,21 +63,31 @@ def checkpoint_of(annotations: Mapping[str, str], now: float) -> tuple[float | N
 
 def restart_of(annotations: Mapping[str, str]) -> tuple[float | None, str]:
     """Return how long a start takes, in seconds, and what is wrong; None where nothing that counts is said."""
-    text = annotations.get(RESTART_SECONDS)
+    return _seconds_of(annotations, RESTART_SECONDS, MOST_RESTART_SECONDS)
+
+
+def notice_of(annotations: Mapping[str, str]) -> tuple[float | None, str]:
+    """Return how long before an eviction notice is wanted, in seconds, and what is wrong; None where nothing that counts is said."""
+    return _seconds_of(annotations, NOTICE_SECONDS, MOST_NOTICE_SECONDS)
+
+
+def _seconds_of(annotations: Mapping[str, str], key: str, most: float) -> tuple[float | None, str]:
+    text = annotations.get(key)
     if text is None:
         return None, ""
     try:
         seconds = float(text)
     except ValueError:
         seconds = math.nan
-    if not 0 <= seconds <= MOST_RESTART_SECONDS:
-        return None, f"{RESTART_SECONDS}: {text!r} is no time; allowed are seconds from 0 to {MOST_RESTART_SECONDS:.0f}"
+    if not 0 <= seconds <= most:
+        return None, f"{key}: {text!r} is no time; allowed are seconds from 0 to {most:.0f}"
     return seconds, ""
 
 
 def told_problems(annotations: Mapping[str, str], now: float) -> tuple[str, ...]:
     """Return what is wrong with what is said of checkpoints and restarts, as sentences."""
-    return tuple(text for text in (checkpoint_of(annotations, now)[1], restart_of(annotations)[1]) if text)
+    found = checkpoint_of(annotations, now)[1], restart_of(annotations)[1], notice_of(annotations)[1]
+    return tuple(text for text in found if text)
 
 
 def saved_at(pod: Pod, gang: Gang | None, now: float) -> float:
@@ -88,6 +105,14 @@ def restart_seconds(pod: Pod, gang: Gang | None) -> float:
         if RESTART_SECONDS in told and (seconds := restart_of(told)[0]) is not None:
             return seconds
     return DEFAULT_RESTART_SECONDS
+
+
+def notice_seconds(pod: Pod, gang: Gang | None, queued: float | None) -> float:
+    """Return how long before its eviction a pod is told, in seconds: what it says or its group, at most what its queue grants."""
+    for told in (pod.annotations, gang.annotations if gang is not None else {}):
+        if NOTICE_SECONDS in told and (seconds := notice_of(told)[0]) is not None:
+            return seconds if queued is None else min(seconds, queued)
+    return queued or 0.0
 
 
 def accelerators(pod: Pod) -> int:

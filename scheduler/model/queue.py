@@ -61,6 +61,8 @@ class Queue(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     #: How long a workload runs before another one of this queue, or of another queue, may evict it.
     preempt_min_seconds: float = 0.0
     reclaim_min_seconds: float = 0.0
+    #: How long before its eviction a workload is told, at most and where it does not say; None if the queue does not.
+    notice_seconds: float | None = None
     ordering: str = "Priority"
     #: Who may use it, and belongs to it; None lets everybody name it, and nobody belong to it.
     namespaces: Selector | None = None

@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from .api import LabelSelector, ObjectMeta
+from .checkpoints import MOST_NOTICE_SECONDS
 from .label_tests import Selector, SelectorError, selector_of
 from .quantity import QuantityError, amount
 from .queue import ORDERINGS, OWN, Queue, Quota
@@ -37,6 +38,7 @@ class ApiQueueSpec(ApiStruct, frozen=True):
     reclaimable: bool = True
     preempt_min_runtime: str = ""
     reclaim_min_runtime: str = ""
+    eviction_notice: str = ""
     ordering: str = ""
     namespace_selector: LabelSelector | None = None
 
@@ -76,6 +78,7 @@ def queue_from_api(api: ApiQueue) -> Queue:
         is_reclaimable=spec.reclaimable,
         preempt_min_seconds=seconds_of(spec.preempt_min_runtime, "spec.preemptMinRuntime", problems),
         reclaim_min_seconds=seconds_of(spec.reclaim_min_runtime, "spec.reclaimMinRuntime", problems),
+        notice_seconds=_notice(spec.eviction_notice, "spec.evictionNotice", problems),
         ordering=ordering,
         namespaces=selector_or_problem(spec.namespace_selector, "spec.namespaceSelector", problems),
         problems=tuple(problems),
@@ -130,6 +133,14 @@ def seconds_of(text: str, path: str, problems: list[str]) -> float:
     if seconds < 0:
         problems.append(f"{path}: {text} is negative; allowed are durations from 0s on")
     return max(0.0, seconds)
+
+
+def _notice(text: str, path: str, problems: list[str]) -> float | None:
+    """Return a notice in seconds; None if there is none, or it makes no sense, which becomes a problem."""
+    seconds = seconds_of(text, path, problems)
+    if seconds > MOST_NOTICE_SECONDS:
+        problems.append(f"{path}: {text} is too long; allowed are durations up to {MOST_NOTICE_SECONDS:.0f}s")
+    return seconds if text else None
 
 
 def selector_or_problem(selector: LabelSelector | None, path: str, problems: list[str]) -> Selector | None:

@@ -111,6 +111,9 @@ class QueueSpec(_Part):
     """How long a workload runs before a more important one of the same queue may evict it, such as `10m`."""
     reclaim_min_runtime: str | None = _duration()
     """How long a workload runs before another queue may evict it."""
+    eviction_notice: str | None = _duration()
+    """How long before its eviction a workload of the queue is told, so that it can save its work, up to `10m`. It counts where
+    neither the workload nor its group asks for less."""
     ordering: Literal["Priority", "Fair", "FIFO"] | None = None
     """Who is next within the queue: `Priority`, the default, the most important, then the oldest; `Fair` the namespace that
     uses the least, then as `Priority`; `FIFO` the oldest, however important, so that

@@ -207,6 +207,13 @@ class Queues:
             share = max((Fraction(n, cluster[r]) for r, n in amounts.items() if cluster.get(r)), default=share)
         return str(home.node.key), share
 
+    def notice_seconds(self, pod: Pod) -> float | None:
+        """Return how long before its eviction a pod's queue, or the next one above that says so, has it told; None if none does."""
+        if self._books is None:
+            return None
+        path = self._books.ledger.home_of(pod).node.path()
+        return next((node.queue.notice_seconds for node in path if node.queue.notice_seconds is not None), None)
+
     def offered(self) -> dict[str, int]:
         """Return what nodes that take pods offer together, by resource."""
         if self._offered_at != self._cluster.offered_generation:

@@ -15,7 +15,7 @@ import math
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from scheduler.model.checkpoints import LAST_CHECKPOINT, RESTART_SECONDS
+from scheduler.model.checkpoints import LAST_CHECKPOINT, NOTICE, NOTICE_FOR, NOTICE_SECONDS, RESTART_SECONDS
 from scheduler.model.dialects.own import GROUP_LABEL
 from scheduler.model.dialects.owner_objects import MIN_MEMBER_ANNOTATION
 from scheduler.model.dialects.owners import GANG_LABEL
@@ -39,7 +39,7 @@ _HIGHEST_EXIT_CODE = 255
 _LABELS = (GROUP_LABEL, GANG_LABEL, *(f"{PREFIX}/{name}" for name in ("role", "rank", "queue")))
 _ANNOTATIONS = (
     *_SECONDS, EXIT_CODE, FAIL_COUNT, MIN_MEMBER_ANNOTATION, GPUS_ANNOTATION, NODE_TOPOLOGY_ANNOTATION,
-    NICS_ANNOTATION, NIC_SCOPE_ANNOTATION, LAST_CHECKPOINT, RESTART_SECONDS,
+    NICS_ANNOTATION, NIC_SCOPE_ANNOTATION, LAST_CHECKPOINT, RESTART_SECONDS, NOTICE_SECONDS, NOTICE, NOTICE_FOR,
     *(f"{PREFIX}/{name}" for name in ("domain", "placement", "expected-run-seconds", "restartable")),
 )  # fmt: skip
 _OUR_WORD = "ai-scheduler"

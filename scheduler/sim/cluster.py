@@ -26,6 +26,7 @@ from scheduler.engine.inputs import (
 )  # fmt: skip
 from scheduler.framework.effects import (
     AllocateClaim,
+    AnnotatePod,
     BindPod,
     BindVolume,
     EmitEvent,
@@ -268,13 +269,15 @@ class Cluster:
 
     # What the engine asks for.
 
-    def apply(self, effect: Effect) -> None:  # noqa: C901 - one case per effect
+    def apply(self, effect: Effect) -> None:  # noqa: C901, PLR0912 - one case per effect
         """Carry out an effect, as an API server would."""
         match effect:
             case BindPod():
                 self._bind(effect)
             case EvictPod():
                 self._evict(effect)
+            case AnnotatePod():
+                self._annotate(effect)
             case NominatePod(pod=ref, node_name=node_name):
                 if (sim := self._found(ref.uid)) is not None and not sim.pod.node_name:
                     self.set_status(sim, nominated_node_name=node_name)
@@ -346,6 +349,13 @@ class Cluster:
         target = Condition(type="DisruptionTarget", status="True", reason=effect.reason, message=effect.message)
         self.set_status(sim, conditions=[*(sim.api.status.conditions or ()), target])
         self.delete_pod(sim, effect.grace_period_seconds)
+
+    def _annotate(self, effect: AnnotatePod) -> None:
+        if (sim := self._found(effect.pod.uid)) is not None:
+            told = {**(sim.api.metadata.annotations or {}), **effect.annotations}
+            kept = {key: value for key, value in told.items() if value is not None}
+            meta = msgspec.structs.replace(sim.api.metadata, annotations=kept)
+            self._set(sim, msgspec.structs.replace(sim.api, metadata=meta))
 
     def _set_gang_status(self, effect: SetGangStatus) -> None:
         """Keep what the engine reads of a status: the phase of a group of ours, of a native one that it was complete."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
-from scheduler.framework.effects import BindPod, EvictPod, NominatePod
+from scheduler.framework.effects import AnnotatePod, BindPod, EvictPod, NominatePod
 from scheduler.model.node_topology import NodeTopology
 
 from .cluster import Cluster
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _PATIENCE_SECONDS = 660.0
 _MOST_ROUNDS_AT_ONCE = 100_000
 _SHORTEST_STEP_SECONDS = 0.001
-_PROGRESS = (BindPod, EvictPod, NominatePod)
+_PROGRESS = (AnnotatePod, BindPod, EvictPod, NominatePod)
 
 
 class SchedulingEngine(Protocol):

@@ -205,6 +205,18 @@ class ClusterState:
         """Tell whether a pod's deletion was asked for, by anybody."""
         return pod.is_terminating or pod.uid in self.evicted
 
+    def expect_leave(self, uid: str) -> None:
+        """Take that a pod is as good as gone, as its eviction was asked for or announced. `expect_stay` is the inverse."""
+        self.evicted.add(uid)
+        if self.watched is not None:
+            self.watched.add(uid)
+
+    def expect_stay(self, uid: str) -> None:
+        """Count a pod as staying again."""
+        self.evicted.discard(uid)
+        if self.watched is not None:
+            self.watched.add(uid)
+
     def node_of(self, uid: str) -> str | None:
         """Return the node that a pod is assigned to or assumed on."""
         pod = self.pods.get(uid)

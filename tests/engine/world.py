@@ -14,6 +14,7 @@ from scheduler.config import SchedulerConfiguration, default
 from scheduler.engine import inputs as i
 from scheduler.engine.engine import Engine
 from scheduler.framework.effects import (
+    AnnotatePod,
     BindPod,
     Effect,
     EmitEvent,
@@ -197,6 +198,8 @@ class World:
                 self._bind(effect)
             case EvictPod():
                 self._evict(effect)
+            case AnnotatePod():
+                self._annotate(effect)
             case NominatePod() | SetPodScheduled():
                 pod = self.pods.get(effect.pod.uid)
                 if pod is not None and not pod.node_name:
@@ -234,6 +237,13 @@ class World:
                 self.lagging.append((self.now + self.view_lag, bound))
             else:
                 self.add(bound)
+
+    def _annotate(self, effect: AnnotatePod) -> None:
+        pod = self.pods.get(effect.pod.uid)
+        if pod is not None:
+            told = {**pod.annotations, **effect.annotations}
+            kept = {key: value for key, value in told.items() if value is not None}
+            self.add(msgspec.structs.replace(pod, annotations=kept))
 
     def _evict(self, effect: EvictPod) -> None:
         pod = self.pods.get(effect.pod.uid)
