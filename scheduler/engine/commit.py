@@ -85,8 +85,10 @@ class Commit:
             core.set_aside(live, status, self._blame(status), now, rests=True)
             return "error" if status.code is Code.ERROR else "unschedulable", ()
         reserved = tuple(seats.values())
-        if live.gang is not None and summary is not None:
-            core.placements[live.gang.key] = summary
+        if live.gang is not None:
+            core.cluster.former_nodes.pop(live.gang.key, None)
+            if summary is not None:
+                core.placements[live.gang.key] = summary
         core.preempting.placed(live.key, seats)
         self._leave_queue(live, attempted, seats, now)
         if flight.phase == "permit":

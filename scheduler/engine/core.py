@@ -159,9 +159,14 @@ class Core:
         except PluginError:
             return True
 
-    def add_pending(self, pod: Pod, now: float) -> None:
-        """Put a pending pod of ours into its workload; it is looked at when everything has come in."""
+    def add_pending(self, pod: Pod, now: float, since: float | None = None) -> None:
+        """Put a pending pod of ours into its workload; it is looked at when everything has come in.
+
+        `since` is when what it replaces was created, if that was evicted.
+        """
         workload, left = self.workloads.add(pod, self.runtimes[pod.scheduler_name].pre_enqueue(pod), now)
+        if since is not None:
+            workload.since = min(workload.since, since)
         self.stale[workload.key] = None
         if left is not None:
             self._left(left)

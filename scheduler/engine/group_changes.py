@@ -80,6 +80,7 @@ class GroupChanges:
         self._health.forget(key)
         core.access.shunned.pop(key, None)
         core.placements.pop(key, None)
+        core.cluster.former_nodes.pop(key, None)
 
     def _regroup(self, groups: list[GangKey]) -> None:
         """Put the pending pods of some groups where they belong now: their gang may be another one."""

@@ -168,7 +168,8 @@ class Intake:
         if workload is not None and former is not None and is_same_for_scheduling(former, pod):
             workload.pods[pod.uid] = pod
         else:
-            core.add_pending(pod, now)
+            since = core.preempting.ages.inherited(pod, now) if former is None else None
+            core.add_pending(pod, now, since)
 
     def _assigned(self, pod: Pod, former: Pod | None, assumed_on: str | None) -> None:
         core = self._core

@@ -46,6 +46,8 @@ class Part:
     fabric: Fabric | None = None
     #: Members on nodes, with their rows: its own, and those below.
     placed: list[tuple[Pod, int]] = field(default_factory=list)
+    #: Rows that members were evicted from: nobody has to go back there, but it is preferred, shape (members,).
+    former: Ints = field(default_factory=lambda: NOWHERE)
 
     @property
     def home(self) -> Ints:
@@ -100,6 +102,8 @@ def parts_of(workload: Workload, snapshot: Snapshot, cluster: ClusterState, fabr
         "", stray, needs.missing(), wanted=gang.min_subgroups, constraint=gang.topology or _NO_CONSTRAINT,
         fabric=fabric_of(gang.topology), placed=strays,
     )  # fmt: skip
+    rows = [snapshot.row_of[name] for name in cluster.former_nodes.get(gang.key, ()) if name in snapshot.row_of]
+    root.former = np.array(rows, dtype=np.int64)
     _add_below(root, "", needs, pending, placed, fabric_of)
     return root
 
@@ -122,6 +126,7 @@ def _add_below(
         below = _part_of(subgroup, needs, pending, placed, fabric_of)
         if fabric_of is not None and below.fabric is None:
             below.fabric = part.fabric
+        below.former = part.former
         _add_below(below, subgroup.name, needs, pending, placed, fabric_of)
         part.parts.append(below)
         part.placed += below.placed

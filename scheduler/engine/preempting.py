@@ -14,6 +14,7 @@ from scheduler.framework.effects import EvictPod, NominatePod
 from scheduler.framework.plugin import Victim
 from scheduler.plugins.preemption.victims import is_leaving_by_preemption
 
+from .ages import Ages
 from .gangs import needs_with
 from .notices import Notice, longest
 from .reporter import pod_key, pod_ref
@@ -58,6 +59,8 @@ class Preempting:
     ) -> None:  # fmt: skip
         """Take where nominations are kept and where effects go; `stuck` collects victims that did not go in time."""
         self.notices = notices
+        #: Ages of evicted pods, for those that replace them.
+        self.ages = Ages()
         self._cluster = cluster
         self._reporter = reporter
         self._emit = emit
@@ -117,7 +120,7 @@ class Preempting:
             notice = self.notices.of(pod.uid)
             if notice is not None:
                 if notice.key == workload.key and notice.due <= now:
-                    self._evict(pod, notice, plan.controller)
+                    self._evict(pod, notice, plan.controller, now)
             elif self._cluster.is_going(pod):
                 continue
             elif in_flight(pod.uid):
@@ -136,11 +139,14 @@ class Preempting:
             else:
                 if notice.moves_to:
                     self._moves.begin(pod, notice.moves_to, now)
-                self._evict(pod, notice, plan.controller)
+                self._evict(pod, notice, plan.controller, now)
         return released
 
-    def _evict(self, pod: Pod, notice: Notice, controller: str) -> None:
+    def _evict(self, pod: Pod, notice: Notice, controller: str, now: float) -> None:
         self.notices.drop(pod.uid)
+        self.ages.evicted(pod, now)
+        if (key := self._cluster.gang_of(pod)) is not None and (node := self._cluster.node_of(pod.uid)) is not None:
+            self._cluster.former_nodes.setdefault(key, []).append(node)
         self._cluster.expect_leave(pod.uid)
         self._emit(EvictPod(pod_key(pod), PREEMPTED, notice.message, pod.grace_period_seconds, notice.moves_to))
         self._reporter.event(pod_ref(pod), "Normal", "Preempted", "Preempting", notice.message, controller)

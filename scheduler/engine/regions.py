@@ -128,7 +128,7 @@ def regions_of(part: Part, kinds: Sequence[Kind], count: int, rate: Callable[[In
         if not len(fitting):
             continue
         left = fabric.totals(level, kinds[0].slots)[fitting]
-        near = _nearness(fabric, level, fitting, home)
+        near = _nearness(fabric, level, fitting, home if len(home) else part.former)
         span = _leaves(fabric, level, fitting, kinds[0].slots, min(count, kinds[0].pods))
         order = np.lexsort((fitting, left, span, -near))[:MOST_DOMAINS]
         chosen = fitting[order].tolist()

@@ -1,6 +1,6 @@
 """PrioritySort orders the queue: higher priority first, then gangs that lost members, then whoever has waited longer.
 
-At QueueSort, for workloads; ties end at the key, so that the order is the same every time.
+At QueueSort, for workloads.  A gang has waited since its group was created, so one that was evicted keeps its place; ties end at the key, so that the order is the same every time.
 """
 
 from __future__ import annotations
@@ -22,4 +22,7 @@ class PrioritySort(Plugin):
 
     def sort_key(self, workload: Workload) -> tuple[int, bool, float, str]:
         """Return the place in the queue; the lowest goes first."""
-        return -workload.priority, not workload.is_repair, workload.since, workload.key
+        gang, since = workload.gang, workload.since
+        if gang is not None and gang.created:
+            since = min(since, gang.created)
+        return -workload.priority, not workload.is_repair, since, workload.key

@@ -59,6 +59,8 @@ class ClusterState:
         self.generation = 0
         #: Uids of pods whose eviction was asked for; they are as good as gone for whoever counts on them.
         self.evicted: set[str] = set()
+        #: Gangs that were evicted, and the nodes that their members were on.
+        self.former_nodes: dict[GangKey, list[str]] = {}
         #: Nodes where room was kept for a pod that is not going there any more; whoever reads them empties the list.
         self.released: list[str] = []
         #: Pods whose place or nomination changed since somebody emptied it; None while nobody asks.

@@ -9,6 +9,7 @@ import pytest
 
 from scheduler.engine.inputs import AwaitedDone, BindingFailed, BindingSucceeded, EvictionFailed, Input
 from scheduler.framework.effects import (
+    AnnotatePod,
     BindPod,
     Effect,
     EmitEvent,
@@ -253,6 +254,23 @@ async def test_nominations_are_written_and_cleared(server: ScriptedServer, world
     assert pod is not None
     assert "nominatedNodeName" not in pod["status"]
     assert len(server.seen("PATCH", f"{POD}/status")) == 2
+
+
+async def test_annotations_are_written_by_way_of_the_status_and_taken_away(
+    server: ScriptedServer, world: World
+) -> None:
+    """The uid is a precondition; None removes a key and leaves the others."""
+    server.put(PODS, a_pod("p").annotation("kept", "1").manifest())
+    await world.do(AnnotatePod(REF, {"told": "now"}))
+    pod = server.get(PODS, "p")
+    assert pod is not None
+    assert pod["metadata"]["annotations"] == {"kept": "1", "told": "now"}
+    await world.do(AnnotatePod(REF, {"told": None}))
+    pod = server.get(PODS, "p")
+    assert pod is not None
+    assert pod["metadata"]["annotations"] == {"kept": "1"}
+    requests = server.seen("PATCH", f"{POD}/status")
+    assert [request.body["metadata"]["uid"] for request in requests] == [REF.uid, REF.uid]
 
 
 async def test_a_binding_makes_unsent_statuses_moot(server: ScriptedServer, world: World) -> None:
