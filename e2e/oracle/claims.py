@@ -1,7 +1,5 @@
 """Themes of the DynamicResources plugin: pods that use claims, open ones, allocated ones and broken ones."""
 
-from collections.abc import Sequence
-
 from .device_claims import choice, claim, holders
 from .device_slices import GPU_DRIVER, RESOURCES, Style, publish, style
 from .world import HOSTNAME, ZONE, Object, World
@@ -57,7 +55,7 @@ def _reach(world: World) -> Object | None:
     by_name = {"key": "metadata.name", "operator": "In", "values": [world.pick(world.node_names)]}
     by_label = {"key": ZONE, "operator": "In", "values": [world.pick(("zone-a", "zone-b"))]}
     by_host = {"key": HOSTNAME, "operator": "NotIn", "values": [world.pick(world.node_names)]}
-    terms: Sequence[Object] = world.pick(
+    terms: tuple[Object, ...] = world.pick(
         (
             (),
             ({"matchFields": [by_name]},),
