@@ -1,6 +1,7 @@
 """Logs: an event name and fields, as JSON lines on stderr, or in colour on a terminal.
 
-For every entry point that runs long.  Records of the standard library (Kopf, aiohttp, asyncio) take the same way.
+For every entry point that runs long.  Records of the standard library (Kopf, aiohttp, asyncio) end in the same stream; our own
+lines do not become such records on the way, which would cost three times as much, and there is one for each decision.
 """
 
 from __future__ import annotations
@@ -31,23 +32,25 @@ def configure_logs(level: str = "info", *, as_json: bool | None = None, stream: 
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
+        _add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
     ]
+    tail = _tail(is_json=is_json)
     number = logging.getLevelNamesMapping()[level.upper()]
     structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            *shared,
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
+        processors=[*shared, *tail],
+        logger_factory=lambda *name: _Lines(output, *name),
+        wrapper_class=structlog.make_filtering_bound_logger(number),
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(output)
-    handler.setFormatter(_formatter(shared, is_json=is_json))
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder()],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *tail],
+        )
+    )
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(number)
@@ -56,15 +59,33 @@ def configure_logs(level: str = "info", *, as_json: bool | None = None, stream: 
     logging.captureWarnings(capture=True)
 
 
-def _formatter(shared: list[structlog.typing.Processor], *, is_json: bool) -> logging.Formatter:
-    tail: list[structlog.typing.Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
+class _Lines:
+    """Writes the lines of one logger; one write for each, so that lines of several do not mix."""
+
+    def __init__(self, stream: TextIO, name: str = "") -> None:
+        self.name = name
+        self._stream = stream
+
+    def msg(self, line: str) -> None:
+        self._stream.write(f"{line}\n")
+        self._stream.flush()
+
+    debug = info = warning = error = critical = exception = msg
+
+
+def _add_logger_name(logger: Any, method: str, fields: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Say who speaks: one of our loggers, or one of the standard library."""
+    del method
+    record = fields.get("_record")
+    fields["logger"] = logger.name if record is None else record.name
+    return fields
+
+
+def _tail(*, is_json: bool) -> list[structlog.typing.Processor]:
+    """Return what turns fields into a line."""
     if is_json:
-        tail += [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer(serializer=_json)]
-    else:
-        tail.append(structlog.dev.ConsoleRenderer(colors=True))
-    return structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder()], processors=tail
-    )
+        return [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer(serializer=_json)]
+    return [structlog.dev.ConsoleRenderer(colors=True)]
 
 
 def _json(fields: Any, default: Any = None, **_: Any) -> str:

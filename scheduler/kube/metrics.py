@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import prometheus_client as prometheus
 
@@ -82,6 +82,8 @@ class Metrics:
         self.registry = prometheus.CollectorRegistry()
         prometheus.ProcessCollector(registry=self.registry)
         self._made = {metric.name: self._make(metric) for metric in METRICS}
+        #: Each metric with labels that were used, since looking them up costs more than counting.
+        self._labelled: dict[tuple[str, ...], Any] = {}
 
     def exposition(self) -> tuple[bytes, str]:
         """Return the text for Prometheus and its content type."""
@@ -132,18 +134,24 @@ class Metrics:
 
     def count(self, name: str, by: float, *labels: str) -> None:
         """Raise a counter."""
-        metric = self._made[name]
-        (metric.labels(*labels) if labels else metric).inc(by)  # type: ignore[union-attr]
+        self._of(name, *labels).inc(by)
 
     def set(self, name: str, value: float, *labels: str) -> None:
         """Set a gauge."""
-        metric = self._made[name]
-        (metric.labels(*labels) if labels else metric).set(value)  # type: ignore[union-attr]
+        self._of(name, *labels).set(value)
 
     def observe(self, name: str, value: float, *labels: str) -> None:
         """Add to a histogram."""
-        metric = self._made[name]
-        (metric.labels(*labels) if labels else metric).observe(value)  # type: ignore[union-attr]
+        self._of(name, *labels).observe(value)
+
+    def _of(self, *name_and_labels: str) -> Any:
+        """Return the metric of a name with values for its labels."""
+        found = self._labelled.get(name_and_labels)
+        if found is None:
+            name, *labels = name_and_labels
+            metric = self._made[name]
+            found = self._labelled[name_and_labels] = metric.labels(*labels) if labels else metric
+        return found
 
     def _make(self, metric: Metric) -> prometheus.Counter | prometheus.Gauge | prometheus.Histogram:
         if metric.kind == "histogram":
