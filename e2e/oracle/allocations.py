@@ -60,7 +60,7 @@ def case(seed: int, index: int) -> Object:
     publish(world, NODES, style(world))
     holders(world, NAMESPACE)
     wanted = [claim(world, f"c{turn}", NAMESPACE) for turn in range(world.pick((1, 1, 1, 2, 2, 3)))]
-    labels = {ZONE: world.pick(("zone-a", "zone-b"))}
+    labels = {ZONE: world.pick(("z0", "z1"))}
     kinds = {
         "ResourceSlice": "slices",
         "DeviceClass": "classes",

@@ -4,6 +4,7 @@ from .device_claims import choice, claim, holders
 from .device_slices import GPU_DRIVER, RESOURCES, Style, publish, style
 from .world import HOSTNAME, ZONE, Object, World
 
+LATER = "2026-01-01T00:00:00Z"
 LONG_AGO = "2020-01-01T00:00:00Z"
 MOST_CONSUMERS = 256
 PLAIN = Style(has_taints=False, has_partitions=False, has_shares=False, has_conditions=False, is_ragged=False)
@@ -53,7 +54,7 @@ def claims_held(world: World) -> None:
 def _reach(world: World) -> Object | None:
     """Draws where an allocated claim can be used; None is everywhere."""
     by_name = {"key": "metadata.name", "operator": "In", "values": [world.pick(world.node_names)]}
-    by_label = {"key": ZONE, "operator": "In", "values": [world.pick(("zone-a", "zone-b"))]}
+    by_label = {"key": ZONE, "operator": "In", "values": [world.pick(("z0", "z1", "z2"))]}
     by_host = {"key": HOSTNAME, "operator": "NotIn", "values": [world.pick(world.node_names)]}
     terms: tuple[Object, ...] = world.pick(
         (
@@ -76,7 +77,11 @@ def _consumers(world: World) -> list[Object]:
 
 
 def _be_conditional(world: World, status: Object, result: Object) -> None:
-    """Lets the device wait for a condition that is true, false, failed or absent, for long or for ever."""
+    """Lets the device wait for a condition that is true, false, failed or absent, for long or for ever.
+
+    The pod was made much later: a case has no other clock than the latest time in it.
+    """
+    world.pending["metadata"]["creationTimestamp"] = LATER
     result |= {"bindingConditions": ["attached"], "bindingFailureConditions": ["lost"]}
     if world.maybe(0.6):
         status["allocation"]["allocationTimestamp"] = LONG_AGO

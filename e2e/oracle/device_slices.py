@@ -45,7 +45,7 @@ def publish(world: World, node_names: Sequence[str], drawn: Style) -> None:
     if world.maybe(0.3):
         where: Object = {"allNodes": True}
         if world.maybe(0.6):
-            zone = {"key": ZONE, "operator": "In", "values": [world.pick(("zone-a", "zone-b"))]}
+            zone = {"key": ZONE, "operator": "In", "values": [world.pick(("z0", "z1", "z2"))]}
             where = {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}}
         Pool(world, GPU_DRIVER, "fabric", drawn).publish(where, world.number(1, 3))
     if world.maybe(0.15):
