@@ -128,14 +128,17 @@ class Candidate:
 
     def best_rows(self, count: int) -> list[tuple[int, int]]:
         """Return the best rows with their weighted totals; none if nobody needed scores."""
-        keys, found = self._keys.copy() if self._is_scored else _NONE, []
+        keys = self._keys if self._is_scored else _NONE
+        found: list[tuple[int, int]] = []
         for _ in range(min(count, len(keys))):
             row = int(keys.argmax())
-            if keys[row] < 0:
+            if (key := int(keys[row])) < 0:
                 break
-            found.append((row, int(keys[row]) >> TIE_BITS))
+            found.append((row, key))
             keys[row] = -1
-        return found
+        for row, key in found:  # cheaper than a copy
+            keys[row] = key
+        return [(row, key >> TIE_BITS) for row, key in found]
 
     def scores_of(self, rows: Sequence[int]) -> list[dict[str, int]]:
         """Return each plugin's normalised scores of some feasible rows."""

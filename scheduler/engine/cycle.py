@@ -122,12 +122,8 @@ class Cycle:
         early = self._early()
         refusal = early or self._bounds()
         if refusal is None:
-            for domain, allowed in self._domains():
-                if (yield from self._placer.place_all(self._workload.needed, allowed)):
-                    if allowed is not None and self._placer.parts is None:
-                        yield from self._placer.place_rest()
-                    where = domain or self._placer.region
-                    return Outcome(placed=dict(self._placer.placed), domain=where, shown=self._placer.candidates[0])
+            if (where := (yield from self._where())) is not None:
+                return Outcome(placed=dict(self._placer.placed), domain=where, shown=self._placer.candidates[0])
             yield from self._placer.evaluate()
         shown = self._missing()
         status = self._refusal(refusal, shown)
@@ -146,6 +142,18 @@ class Cycle:
             head = _with_text(status.reasons[0], f"{status.reasons[0].text} {message}")
             outcome.status = Status(status.code, (head, *status.reasons[1:]), status.plugin)
         return outcome
+
+    def _where(self) -> Generator[int, None, str | None]:
+        """Place the workload; return the path of its domain, empty for the whole cluster, or None if there is no place."""
+        placer = self._placer
+        if (yield from placer.place_lone()):
+            return ""
+        for domain, allowed in self._domains():
+            if (yield from placer.place_all(self._workload.needed, allowed)):
+                if allowed is not None and placer.parts is None:
+                    yield from placer.place_rest()
+                return domain or placer.region
+        return None
 
     def _beyond_quota(self, refusal: Status) -> Steps:
         """Refuse a workload that its queue has no quota for, unless others of the queue may make room for it."""

@@ -35,13 +35,14 @@ def gains_of(
     if runtime.has_silent_far_score(state, pod):
         return None
     gains = dict.fromkeys(rows, 0)
+    asked = [(row, nodes[row]) for row in rows]
     for part, known in zip(parts, scores, strict=True):
         if part.plugin.READS_NODES_ONLY or known is SAME:
             continue
         if runtime.is_far_sighted(part.plugin) and not runtime.is_part_settled(part, state, pod):
             return None
-        for row in rows:
-            former, score = int(known[row]), runtime.raw_score(part, state, pod, nodes, row)
+        for row, node in asked:
+            former, score = int(known[row]), runtime.raw_score(part, state, pod, nodes, row, node)
             if former != score:
                 if part.normalize is not None:
                     return None

@@ -151,6 +151,17 @@ class Placer:
         strict[[row for rows in self._avoided.values() for row in rows]] = False
         return [strict, mask] if self._avoided else [mask]
 
+    def place_lone(self) -> Costs:
+        """Place one pod that is no gang's and nominated nowhere, without any search; False if it found no node, or is not such."""
+        if self.total_pods != 1 or self.needs is not None or self._nominations:
+            return False
+        pod, before = self.pods[0], self.evaluations
+        if (row := self.choose(pod)) is None:
+            return False
+        self.put(pod, row)
+        yield self.evaluations - before
+        return True
+
     def place_in_orders(
         self, pods: Sequence[Pod], needed: int, allowed: Bools | None = None, most: int | None = None
     ) -> Costs:

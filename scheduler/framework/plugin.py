@@ -80,6 +80,8 @@ class Plugin:
     #: Filter passes a node exactly if it has fewer pods than it offers, and free of each resource what `counted_requests`
     #: tells, as far as that is more than nothing; it has the narrow form.
     COUNTS_ONLY: ClassVar[bool] = False
+    #: `sign` says the same of all pods without volumes and claims, and is not asked about them.
+    SIGNS_STORAGE_ONLY: ClassVar[bool] = False
 
     def __init__(self, args: Any, handle: Handle) -> None:
         """Keep the arguments (an instance of `Args`, or None) and the handle."""

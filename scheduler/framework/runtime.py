@@ -92,7 +92,8 @@ class Runtime:
         #: Pods of one shape share verdicts only if every plugin that filters or scores reads nothing else of them.
         looking = [plugin for plugin in profile.plugins.values() if _looks_at_nodes(plugin)]
         self.shares_shapes = all(plugin.READS_SHAPE_ONLY for plugin in looking)
-        self._signs = [plugin.sign for plugin in looking if hasattr(plugin, "sign")]
+        self._signs = [p.sign for p in looking if hasattr(p, "sign") and not p.SIGNS_STORAGE_ONLY]
+        self._storage_signs = [p.sign for p in looking if hasattr(p, "sign") and p.SIGNS_STORAGE_ONLY]
         #: Plugins for which a change on one node may change what was said of others.
         self._far = {p.NAME: p for p in looking if not (p.READS_ONE_NODE or p.READS_NODES_ONLY)}
         #: Filters that look at one node and the pods on it, with their narrow forms.
@@ -106,9 +107,7 @@ class Runtime:
         self._far_filters = frozenset([plugin.NAME for plugin, _ in self._filters if plugin.NAME in self._far])
         self._settling = [(name, getattr(plugin, "is_settled", None)) for name, plugin in self._far.items()]
         self._plugins = {point: tuple(e.plugin for e in enabled) for point, enabled in points.items()}
-        self._counting = [
-            count for p, _ in self._filters if (count := getattr(p, "counted_requests", None)) is not None
-        ]
+        self._counting = [p.counted_requests for p, _ in self._filters if hasattr(p, "counted_requests")]
 
     def plugins(self, point: str) -> tuple[Plugin, ...]:
         """Return the plugins of a point, in order."""
@@ -133,8 +132,11 @@ class Runtime:
         """Return what plugins read of a pod, so that pods with equal keys share verdicts; None if they cannot."""
         if not self.shares_shapes or not pod.shape:
             return None
+        signs = self._signs
+        if pod.volumes or pod.claims:
+            signs = signs + self._storage_signs
         try:
-            return (pod.shape, *[sign(pod) for sign in self._signs])
+            return (pod.shape, *[sign(pod) for sign in signs])
         except Exception:  # noqa: BLE001 - what fails here fails at Filter, too, where it is told; the pod shares nothing
             return None
 
@@ -347,11 +349,11 @@ class Runtime:
             raise PluginError(part.plugin.NAME, "Score", "there must be one score for each node")
         return scores if part.normalize is not None else in_range(part.plugin, "Score", scores)
 
-    def raw_score(self, part: ScorePart, state: CycleState, pod: Pod, nodes: Nodes, row: int) -> int:
+    def raw_score(self, part: ScorePart, state: CycleState, pod: Pod, nodes: Nodes, row: int, node: NodeView) -> int:
         """Return one plugin's score of one node, before it is normalised; `nodes` are all rows."""
         if part.narrow is None:
             return int(self.raw_scores(part, state, pod, nodes.one(row))[0])
-        score = guard(part.plugin.NAME, "Score", part.narrow, state, pod, nodes[row])
+        score = guard(part.plugin.NAME, "Score", part.narrow, state, pod, node)
         return check_score(part.plugin, score, is_final=part.normalize is None)
 
     def normalized(self, part: ScorePart, state: CycleState, pod: Pod, scores: Ints) -> Ints:

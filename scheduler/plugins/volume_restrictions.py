@@ -73,6 +73,7 @@ class VolumeRestrictions(Plugin):
 
     NAME: ClassVar[str] = NAME
     READS_SHAPE_ONLY: ClassVar[bool] = True
+    SIGNS_STORAGE_ONLY: ClassVar[bool] = True
 
     def sign(self, pod: Pod) -> Hashable:
         """Return what the verdicts depend on beside the pod's shape and what stands on the nodes."""

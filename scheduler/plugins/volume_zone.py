@@ -101,6 +101,7 @@ class VolumeZone(Plugin):
     NAME: ClassVar[str] = NAME
     READS_ONE_NODE: ClassVar[bool] = True
     READS_SHAPE_ONLY: ClassVar[bool] = True
+    SIGNS_STORAGE_ONLY: ClassVar[bool] = True
 
     def sign(self, pod: Pod) -> Hashable:
         """Return what the verdicts depend on beside the pod's shape and the nodes."""

@@ -73,6 +73,7 @@ class DynamicResources(Plugin):
     NAME: ClassVar[str] = NAME
     Args = DynamicResourcesArgs
     READS_SHAPE_ONLY: ClassVar[bool] = True
+    SIGNS_STORAGE_ONLY: ClassVar[bool] = True
 
     def __init__(self, args: DynamicResourcesArgs | None, handle: Handle) -> None:
         """Start with nothing assumed."""

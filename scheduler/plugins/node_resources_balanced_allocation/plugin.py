@@ -75,7 +75,8 @@ class NodeResourcesBalancedAllocation(Plugin):
     def score(self, state: CycleState, pod: Pod, node: NodeView) -> int:
         """Return the same for one node."""
         names, requests = self._names_for(pod), pod.requests
-        return score_of([(requests.get(n, 0), node.requested(n), node.allocatable(n)) for n in names]) if names else 0
+        used, offered = node.record.requested, node.record.node.allocatable
+        return score_of([(requests.get(n, 0), used.get(n, 0), offered.get(n, 0)) for n in names]) if names else 0
 
     def _names_for(self, pod: Pod) -> tuple[str, ...]:
         """Return the resources that are balanced for a pod."""

@@ -102,13 +102,15 @@ class NodeResourcesFit(Plugin):
     def filter(self, state: CycleState, pod: Pod, node: NodeView) -> Status | None:
         """Say the same of one node."""
         code, reasons = Code.SUCCESS, []
-        if node.pod_count() >= node.allocatable("pods"):
+        used, offered = node.record.requested, node.record.node.allocatable
+        if node.pod_count() >= offered.get("pods", 0):
             code = Code.UNSCHEDULABLE
             reasons.append(TOO_MANY_PODS)
         for resource, count in pod.requests.items():
-            if count == 0 or node.free(resource) >= count or self._is_ignored(resource):
+            most = offered.get(resource, 0)
+            if count == 0 or most - used.get(resource, 0) >= count or self._is_ignored(resource):
                 continue
-            is_never = node.allocatable(resource) < count
+            is_never = most < count
             code = max(code, Code.UNSCHEDULABLE_AND_UNRESOLVABLE if is_never else Code.UNSCHEDULABLE)
             reasons.append(insufficient(resource, count, ever=is_never))
         return Status(code, tuple(reasons)) if reasons else None

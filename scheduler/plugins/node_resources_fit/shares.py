@@ -165,10 +165,13 @@ class Amounts(RowFollower):
 
 def percent_at(resource: str, count: int, node: NodeView, *, is_most: bool) -> int:
     """Return the share of one resource on one node with so much more in use, as `Shares.percent` does for all."""
-    offered = node.allocatable(resource)
+    row = node.record
+    offered = row.node.allocatable.get(resource, 0)
     if offered <= 0:
         return 0
-    left = max(max(offered - node.scored_usage(resource), 0) - count, 0)
+    place = _PLACES.get(resource)
+    left = offered - (row.requested.get(resource, 0) if place is None else row.nonzero[place])
+    left = max(max(left, 0) - count, 0)
     return (offered - left if is_most else left) * FULL // offered
 
 

@@ -47,6 +47,7 @@ class NodeVolumeLimits(Plugin):
     NAME: ClassVar[str] = NAME
     READS_ONE_NODE: ClassVar[bool] = True
     READS_SHAPE_ONLY: ClassVar[bool] = True
+    SIGNS_STORAGE_ONLY: ClassVar[bool] = True
 
     def __init__(self, args: None, handle: Handle) -> None:
         """Start with nothing looked up."""

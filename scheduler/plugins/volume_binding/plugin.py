@@ -61,6 +61,7 @@ class VolumeBinding(Plugin):
     Args = VolumeBindingArgs
     READS_ONE_NODE: ClassVar[bool] = True
     READS_SHAPE_ONLY: ClassVar[bool] = True
+    SIGNS_STORAGE_ONLY: ClassVar[bool] = True
 
     def __init__(self, args: VolumeBindingArgs | None, handle: Handle) -> None:
         """Start with nothing assumed."""
