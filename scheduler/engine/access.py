@@ -183,11 +183,15 @@ class Access:
         """Return whom a workload may have evicted where there are queues; None without."""
         return self.queues.rules(workload) if self.queues is not None else None
 
-    def trial(self, workload: Workload, pods: Sequence[Pod]) -> Trial:
-        """Return a what-if for pods of a workload on the snapshot as it is now."""
-        return self.placer(workload, pods)
+    def trial(
+        self, workload: Workload, pods: Sequence[Pod], beside: Mapping[str, tuple[Pod, int]] = MappingProxyType({})
+    ) -> Trial:
+        """Return a what-if for pods of a workload on the snapshot as it is now, beside other what-ifs."""
+        return self.placer(workload, pods, beside)
 
-    def placer(self, workload: Workload, pods: Sequence[Pod]) -> Placer:
+    def placer(
+        self, workload: Workload, pods: Sequence[Pod], beside: Mapping[str, tuple[Pod, int]] = MappingProxyType({})
+    ) -> Placer:
         """Return a Placer for pods of a workload on the current snapshot."""
         own, rows = {pod.uid for pod in pods}, self.snapshot.row_of
         nominations = {
@@ -201,7 +205,7 @@ class Access:
         kept = self._nominated_rows(own, workload.priority)
         placer = Placer(self.snapshot, pods, self._candidates_of(pods, kept), nominations, avoided)
         if workload.gang is not None and workload.needs is not None:
-            self._put_in_parts(placer, workload, workload.needs)
+            self._put_in_parts(placer, workload, workload.needs, beside)
         return placer
 
     def shunned_rows(self, key: GangKey, now: float) -> set[int]:
@@ -242,7 +246,9 @@ class Access:
         """Tell whether a profile has this name."""
         return scheduler_name in self._runtimes
 
-    def _put_in_parts(self, placer: Placer, workload: Workload, needs: Needs) -> None:
+    def _put_in_parts(
+        self, placer: Placer, workload: Workload, needs: Needs, beside: Mapping[str, tuple[Pod, int]]
+    ) -> None:
         """Let a gang be placed in domains, if it has roles, asks for levels, or a plugin wants to keep it together."""
 
         def fabric_of(constraint: TopologyConstraint | None) -> Fabric | None:
@@ -253,7 +259,7 @@ class Access:
         if self._in_parts is None or self._in_parts[0] is not workload or self._in_parts[3] != self.snapshot.generation:
             try:
                 parts = parts_of(workload, self.snapshot, self.cluster, fabric_of)
-                holders = self._holders(workload.priority, needs.gang)
+                holders = self._holders(workload.priority, needs.gang, beside)
                 self._in_parts = workload, parts, holders, self.snapshot.generation
             except UnknownLevelError as error:
                 placer.problem = str(error)
@@ -267,7 +273,7 @@ class Access:
         is_soft = not (constraint.required or constraint.segment_required or constraint.exclusive or constraint.spread)
         return is_soft and constraint.topology == HYPERNODES and not self.cluster.objects.all(HyperNode)
 
-    def _holders(self, priority: int, gang: Gang) -> Holders:
+    def _holders(self, priority: int, gang: Gang, beside: Mapping[str, tuple[Pod, int]]) -> Holders:
         """Return the members of other gangs that have domains for themselves which this one asks for.
 
         Those that are not there yet, as room is being made for them, count if they are not less important.
@@ -281,6 +287,9 @@ class Access:
             for other in self.cluster.gangs.values():
                 if other.key == gang.key or not self._has_for_itself(other, fabric.levels[level].label):
                     continue
+                for member, row in beside.values():
+                    if self.cluster.gang_of(member) == other.key:
+                        found.append(Holder(member, row, is_nominated=False))
                 for member in self.cluster.members(other.key):
                     node, nominated = self.cluster.node_of(member.uid), self.cluster.nominations.get(member.uid)
                     is_there = node is not None or self._weight(member) >= priority

@@ -72,7 +72,9 @@ class Core:
         self.queues = Queues(self.cluster, self.runtimes.keys(), clock, configuration.queue_usage_half_life_seconds)
         gates = configuration.feature_gates
         self.access = Access(self.cluster, self.flights, clock, self.runtimes, self.ties, gates, self.queues, self.emit)
-        self.queue_statuses = QueueStatuses(self.cluster, self.queues, self.queue, self.emit)
+        self.queue_statuses = QueueStatuses(
+            self.cluster, self.queues, self.queue, self.emit, self.runtimes.keys()
+        )  # fmt: skip
         self.moves = Moves(self.cluster, self.emit)
         notices = Notices(
             self.cluster, self.reporter, self.emit, self.moves, self._notice_seconds, self.runtimes.keys()

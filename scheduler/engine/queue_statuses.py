@@ -1,6 +1,7 @@
 """QueueStatuses: what is said at our Queue objects, and where each workload stands in its queue.
 
-For the engine.  Changes are gathered for some seconds, and what was said last is not said again; queues of other projects are
+For the engine.  Where several schedulers of this kind run, the status of a queue is that of one of them: of the one that the queue
+names, else of the one that wrote first (the edge sees to that).  Changes are gathered for some seconds, and what was said last is not said again; queues of other projects are
 read only.  Every position is for whoever asks (`positions`); the first ones stand in the object.
 """
 
@@ -14,7 +15,7 @@ from scheduler.model.queue import OWN, Queue, QueueKey
 from scheduler.queues.tree import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from scheduler.queues.queues import Queues
     from scheduler.queues.tree import Node
@@ -32,9 +33,11 @@ class QueueStatuses:
     """Statuses of our queues."""
 
     def __init__(
-        self, cluster: ClusterState, queues: Queues, work: WorkQueue, emit: Callable[[SetQueueStatus], None]
-    ) -> None:
-        """Take what knows the objects, the queues and what waits in them, and whom to tell."""
+        self, cluster: ClusterState, queues: Queues, work: WorkQueue, emit: Callable[[SetQueueStatus], None],
+        names: Collection[str],
+    ) -> None:  # fmt: skip
+        """Take what knows the objects, the queues and what waits in them, whom to tell, and the names of our schedulers."""
+        self._names = names
         self._cluster = cluster
         self._queues = queues
         self._work = work
@@ -61,13 +64,17 @@ class QueueStatuses:
             return
         self._due, self._seen = None, seen
         places = self.positions()
-        own = [queue for queue in self._cluster.objects.all(Queue).values() if queue.dialect == OWN and queue.uid]
+        own = [queue for queue in self._cluster.objects.all(Queue).values() if self._is_told(queue)]
         self._told = {one.uid: self._told[one.uid] for one in own if one.uid in self._told}
         for queue in sorted(own, key=lambda one: one.name):
             effect = self._status(queue, places)
             if self._told.get(queue.uid) != effect:
                 self._told[queue.uid] = effect
                 self._emit(effect)
+
+    def _is_told(self, queue: Queue) -> bool:
+        """Tell whether a queue's status is ours to write: it has an object of ours that names no other scheduler."""
+        return queue.dialect == OWN and bool(queue.uid) and queue.scheduler_name in ("", *self._names)
 
     def positions(self) -> dict[str, list[QueuePlace]]:
         """Return what waits in each queue, in the order in which it will be tried. O(workloads · log)."""
@@ -97,6 +104,7 @@ class QueueStatuses:
         return SetQueueStatus(
             queue.name, queue.uid, queue.generation, resources, share, count, tuple(waiting[:MOST_SHOWN]),
             "False" if problems else "True", "InvalidQueue" if problems else "Usable", message,
+            queue.scheduler_name or min(self._names), bool(queue.scheduler_name),
         )  # fmt: skip
 
     def _resources(self, node: Node) -> tuple[tuple[QueueResource, ...], str]:

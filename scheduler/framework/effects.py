@@ -248,6 +248,9 @@ class SetQueueStatus(Effect):
     usable: str
     reason: str
     message: str
+    #: Whose status it is: the first scheduler that writes keeps it, unless the queue names another one.
+    scheduler: str = "ai-scheduler"
+    is_named: bool = False
 
 
 @dataclass(frozen=True, slots=True)

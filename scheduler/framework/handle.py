@@ -6,6 +6,7 @@ For plugins; the engine implements it.  All calls are synchronous and return at 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -166,5 +167,10 @@ class Handle(Protocol):
     def emit(self, effect: Effect) -> None:
         """Ask the outside world for something; for PostFilter and Unreserve, which have to undo what PreBind had written."""
 
-    def trial(self, workload: Workload, pods: Sequence[Pod]) -> Trial:
-        """Return a what-if for pods of a workload on the snapshot as it is now."""
+    def trial(
+        self, workload: Workload, pods: Sequence[Pod], beside: Mapping[str, tuple[Pod, int]] = MappingProxyType({})
+    ) -> Trial:
+        """Return a what-if for pods of a workload on the snapshot as it is now.
+
+        `beside` are pods of other what-ifs with their rows, by uid: domains that gangs have for themselves are theirs, too.
+        """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .usable_writer import UsableWriter
+from .usable_writer import Owner, UsableWriter
 
 if TYPE_CHECKING:
     from scheduler.framework.effects import QueuePlace, SetQueueStatus
@@ -19,20 +19,22 @@ class QueueWriter(UsableWriter):
     plural = "queues"
 
     async def set_status(self, effect: SetQueueStatus) -> bool:
-        """Write the status unless the object says that already; tell whether there was something to write."""
+        """Write the status unless the object says that already, or another scheduler's; tell whether it was written."""
         usable = {
             "status": effect.usable,
             "reason": effect.reason,
             "message": effect.message,
             "observedGeneration": effect.observed_generation,
         }
-        return await self._write(effect.name, effect.uid, usable, _fields(effect))
+        owner = Owner("" if effect.is_named else effect.scheduler)
+        return await self._write(effect.name, effect.uid, usable, _fields(effect), owner)
 
 
 def _fields(effect: SetQueueStatus) -> dict[str, Any]:
     """Return the status but for its condition."""
     return {
         "observedGeneration": effect.observed_generation,
+        "scheduler": effect.scheduler,
         "resources": [
             {
                 "name": one.name,

@@ -22,8 +22,10 @@ DEFAULT_SCHEDULE_TIMEOUT_SECONDS = 600
 #: How long a gang that has lost members may stay below its minimum, in seconds, when its group does not say.
 DEFAULT_GRACE_SECONDS = 60
 
-#: Phases of a gang whose minimum is, or was, on nodes.
-COMPLETE_PHASES = ("Scheduled", "Running", "Finished", "Failed")
+#: Phases of a gang whose minimum is, or was, on nodes. One that Failed need never have had it: some members ended before others started.
+COMPLETE_PHASES = ("Scheduled", "Running", "Finished")
+#: The phase of a gang of which some members failed, so that too few are left.
+FAILED = "Failed"
 #: The condition that says whether a gang that was complete still has its minimum.
 SATISFIED = "Satisfied"
 #: Reason of the conditions Scheduled and Satisfied of a gang that was complete and has lost members since.

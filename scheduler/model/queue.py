@@ -41,6 +41,8 @@ class Quota(msgspec.Struct, frozen=True, gc=False):
     #: None is no limit.
     limit: int | None = None
     weight: Fraction = Fraction(1)
+    #: How much of the guarantee siblings may use while it does not; None is all.
+    lending: int | None = None
 
 
 class Queue(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -68,6 +70,8 @@ class Queue(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     namespaces: Selector | None = None
     #: Namespaces that belong to it by their names; empty if only labels tell.
     namespace_names: tuple[str, ...] = ()
+    #: The scheduler whose status stands in the object, where there are several; empty for the first that writes.
+    scheduler_name: str = ""
     #: It takes nobody: its project has closed it.
     is_closed: bool = False
     #: What is wrong with the object; while there is something, its last state without problems counts.

@@ -39,6 +39,7 @@ class ApiQueueSpec(ApiStruct, frozen=True):
     preempt_min_runtime: str = ""
     reclaim_min_runtime: str = ""
     eviction_notice: str = ""
+    scheduler_name: str = ""
     ordering: str = ""
     namespace_selector: LabelSelector | None = None
 
@@ -79,6 +80,7 @@ def queue_from_api(api: ApiQueue) -> Queue:
         preempt_min_seconds=seconds_of(spec.preempt_min_runtime, "spec.preemptMinRuntime", problems),
         reclaim_min_seconds=seconds_of(spec.reclaim_min_runtime, "spec.reclaimMinRuntime", problems),
         notice_seconds=_notice(spec.eviction_notice, "spec.evictionNotice", problems),
+        scheduler_name=spec.scheduler_name,
         ordering=ordering,
         namespaces=selector_or_problem(spec.namespace_selector, "spec.namespaceSelector", problems),
         problems=tuple(problems),

@@ -122,6 +122,10 @@ class QueueSpec(_Part):
     """Who may use the queue. Pods of these namespaces that name no queue belong to the first queue, by name, that selects
     them. If it is not set, any namespace may name it, and none belongs to it by itself."""
 
+    scheduler_name: str | None = Field(default=None, min_length=1, max_length=253)
+    """Where several schedulers of this kind run in a cluster: the one whose status stands here. If it is not set, the first
+    one that writes keeps it, and `status.scheduler` names it."""
+
 
 class QueueResourceStatus(_Part):
     """How much of one resource."""
@@ -166,6 +170,8 @@ class QueueStatus(_Part):
 
     observed_generation: int | None = Field(default=None, ge=0, json_schema_extra={"format": "int64"})
     """The `metadata.generation` that the status speaks of."""
+    scheduler: str | None = Field(default=None, max_length=253)
+    """Whose status this is, where several schedulers of this kind run: what it says of pods is of those of this one."""
     resources: list[QueueResourceStatus] | None = Field(default=None, json_schema_extra=_LISTED_BY_NAME)
     """What it uses and could use."""
     share: str | None = Field(default=None, max_length=16)

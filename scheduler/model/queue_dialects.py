@@ -7,7 +7,7 @@ for Kueue's LocalQueue the name, that one object tells.
 |---|---|---|---|---|---|
 | KAI Queue | `quota` (-1: everything) | `limit` (-1: none) | `overQuotaWeight` | `parentQueue` | |
 | Volcano Queue | `deserved`, or `guarantee` | `capability` | `weight` | `parent` | `affinity`, `extendClusters`, `dequeueStrategy` |
-| Kueue ClusterQueue | sum of `nominalQuota` over flavors | with `borrowingLimit`; without a cohort, the quota | `fairSharing.weight` | cohort | flavors apart, `lendingLimit`, `admissionChecks` |
+| Kueue ClusterQueue | sum of `nominalQuota` over flavors | with `borrowingLimit`; without a cohort, the quota; `lendingLimit` for the others | `fairSharing.weight` | cohort | flavors apart, `admissionChecks` |
 | Kueue Cohort | sum of `nominalQuota` | none | `fairSharing.weight` | `parentName` | as above |
 | ElasticQuota | `min` | `max` | 1 | none | |
 """
@@ -96,6 +96,7 @@ class KueueResource(ApiStruct, frozen=True):
     name: str = ""
     nominal_quota: Number = 0
     borrowing_limit: Number | None = None
+    lending_limit: Number | None = None
 
 
 class KueueFlavor(ApiStruct, frozen=True):
@@ -288,19 +289,26 @@ def _kueue_quotas(spec: ClusterQueueSpec, weight: Fraction, problems: list[str],
     """Return the quotas, those of all flavors together."""
     sums: dict[str, int] = {}
     borrowing: dict[str, int | None] = {}
+    lending: dict[str, int] = {}
+    is_lending_limited: set[str] = set()
     for i, group in enumerate(spec.resource_groups or ()):
         for j, flavor in enumerate(group.flavors or ()):
             for one in flavor.resources or ():
                 path = f"spec.resourceGroups[{i}].flavors[{j}].resources[{one.name}]"
                 nominal = amount_of(one.name, one.nominal_quota, f"{path}.nominalQuota", problems) or 0
                 extra = amount_of(one.name, one.borrowing_limit, f"{path}.borrowingLimit", problems)
+                lent = amount_of(one.name, one.lending_limit, f"{path}.lendingLimit", problems)
+                if lent is not None and not is_alone:
+                    is_lending_limited.add(one.name)
+                lending[one.name] = lending.get(one.name, 0) + (nominal if lent is None else min(lent, nominal))
                 sums[one.name] = sums.get(one.name, 0) + nominal
                 known = borrowing.get(one.name, 0)
                 borrowing[one.name] = None if known is None or extra is None else known + extra
     found: dict[str, Quota] = {}
     for name, nominal in sums.items():
         extra = 0 if is_alone else borrowing[name]
-        found[name] = Quota(nominal, None if extra is None else nominal + extra, weight)
+        lent = lending[name] if name in is_lending_limited else None
+        found[name] = Quota(nominal, None if extra is None else nominal + extra, weight, lent)
     return found
 
 

@@ -151,8 +151,31 @@ def excesses_of(
                 and (used := use.limited(resource) - mine.get(resource, 0)) + count > quota.limit
             ):
                 found.append(Excess(above, resource, quota.limit, used, count, is_firm=False))
+            if (lent := _lent_to(above, resource, ledger)) is not None:
+                used = use.limited(resource) - mine.get(resource, 0)
+                if used + count > max(lent, quota.guaranteed or 0):
+                    found.append(Excess(above, resource, max(lent, quota.guaranteed or 0), used, count, is_firm=False))
             if firm and quota.guaranteed is not None:
                 used = use.firm.get(resource, 0) - mine.get(resource, 0)
                 if used + count > quota.guaranteed:
                     found.append(Excess(above, resource, quota.guaranteed, used, count, is_firm=True))
     return found
+
+
+def _lent_to(node: Node, resource: str, ledger: Ledger) -> int | None:
+    """Return what a queue may use of a resource as siblings keep parts of their guarantees for themselves; None if none does.
+
+    What a sibling does not lend counts as if it used it: Kueue's `lendingLimit`.
+    """
+    siblings = node.parent.children if node.parent is not None else []
+    quotas = {sibling: sibling.quota(resource) for sibling in siblings if sibling is not node}
+    if all(quota.lending is None for quota in quotas.values()):
+        return None
+    bound = node.quota(resource).guaranteed
+    if bound is None:
+        return None
+    for sibling, quota in quotas.items():
+        if quota.guaranteed is not None:
+            lent = quota.guaranteed if quota.lending is None else quota.lending
+            bound += quota.guaranteed - max(ledger.use(sibling).limited(resource), quota.guaranteed - lent)
+    return bound

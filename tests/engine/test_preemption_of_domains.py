@@ -10,6 +10,7 @@ import pytest
 
 from scheduler.engine.inputs import GangRemoved
 from scheduler.model import Gang, Subgroup, TopologyConstraint
+from scheduler.state.cluster import RESTARTABLE
 from tests.builders import a_gang, a_node, a_pod
 from tests.engine.world import World
 
@@ -124,3 +125,24 @@ def test_a_domain_is_open_as_soon_as_the_pod_that_held_it_is_no_member_any_more(
     assert not racks_of(world, "b")
     world.add(a_pod("a-0").gpus(2).on(world.node_of("a-0"))).run()
     assert racks_of(world, "b") == {"r0"}
+
+
+def test_nobody_is_moved_into_the_domain_that_the_preemptor_is_given() -> None:
+    """The only other place of a restartable gang is in the rack that it leaves: both ask for a rack of their own, so it stays."""
+    blockers = [a_pod(f"top{n}").gpus(8).priority(9).on(f"r1n{n}") for n in range(2)]
+    movable = gang("small", 1, annotations={RESTARTABLE: "true"})
+    world = World(racks(2), blockers, movable, members("small", 1, 5)).run()
+    assert racks_of(world, "small") == {"r0"}
+    world.add(gang("new", 1), members("new", 1, 5, gpus=8)).run().wait(60)
+    assert world.evicted == []
+    assert not racks_of(world, "new")
+
+
+def test_a_gang_with_a_domain_of_its_own_is_moved_to_another_one() -> None:
+    """There is a free rack that is too small for the preemptor, and large enough for the gang in its way."""
+    small_rack = [a_node("r1n0").gpus(2).cpu(64).label(RACK, "r1")]
+    movable = gang("small", 1, annotations={RESTARTABLE: "true"})
+    world = World(racks(1), movable, members("small", 1, 5)).run().add(small_rack)
+    world.add(gang("new", 1), members("new", 1, 5, gpus=8)).run().wait(60)
+    assert world.evicted == ["small-0"]
+    assert racks_of(world, "new") == {"r0"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from scheduler.framework.effects import QueuePlace, QueueResource, SetQueueStatus
+from scheduler.kube.client import ApiError
 from scheduler.kube.queue_writer import QueueWriter
 
 PATH = "/apis/scheduling.ai-scheduler.io/v1alpha1/queues/team"
@@ -28,11 +29,11 @@ class Server:
         return {}
 
 
-def effect(count: int = 1, usable: str = "True") -> SetQueueStatus:
+def effect(count: int = 1, usable: str = "True", **fields: Any) -> SetQueueStatus:
     """Return what is to be written."""
     gpus = QueueResource("nvidia.com/gpu", "4", "2", "6", "4")
     place = QueuePlace(1, "gang", "ns", "job", "QueueLimit")
-    return SetQueueStatus("team", "u", 3, (gpus,), "0.250", count, (place,), usable, "Usable", "")
+    return SetQueueStatus("team", "u", 3, (gpus,), "0.250", count, (place,), usable, "Usable", "", **fields)
 
 
 async def test_a_status_is_written_once_and_its_time_survives_a_restart() -> None:
@@ -44,6 +45,7 @@ async def test_a_status_is_written_once_and_its_time_survives_a_restart() -> Non
             "metadata": {"uid": "u"},
             "status": {
                 "observedGeneration": 3,
+                "scheduler": "ai-scheduler",
                 "resources": [
                     {"name": "nvidia.com/gpu", "guaranteed": "4", "allocated": "2", "requested": "6", "fairShare": "4"}
                 ],
@@ -66,3 +68,37 @@ async def test_a_status_is_written_once_and_its_time_survives_a_restart() -> Non
     assert server.status["conditions"][0]["lastTransitionTime"] == "t1"
     assert await QueueWriter(server, lambda: "t4").set_status(effect(usable="False"))  # type: ignore[arg-type]
     assert server.status["conditions"][0]["lastTransitionTime"] == "t4"
+
+
+async def test_two_schedulers_do_not_overwrite_each_other() -> None:
+    """The first one that writes keeps the status; the one that the queue names takes it."""
+    server = Server()
+    writer = QueueWriter(server, lambda: "t")  # type: ignore[arg-type]
+    assert await writer.set_status(effect(scheduler="one"))
+    assert not await writer.set_status(effect(count=7, scheduler="two"))
+    assert server.status["pendingWorkloads"] == 1
+    assert await writer.set_status(effect(count=2, scheduler="one"))
+    assert await writer.set_status(effect(count=7, scheduler="two", is_named=True))
+    assert (server.status["scheduler"], server.status["pendingWorkloads"]) == ("two", 7)
+
+
+class Contested(Server):
+    """Lets another scheduler write between the reading and the writing."""
+
+    async def get(self, path: str) -> dict[str, Any]:
+        found = await super().get(path)
+        found["metadata"]["resourceVersion"] = "5"
+        return found
+
+    async def patch(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        assert path == f"{PATH}/status"
+        assert body["metadata"]["resourceVersion"] == "5"
+        self.status = {"scheduler": "two"}
+        raise ApiError(409, "Conflict", "the object has been modified")
+
+
+async def test_of_two_who_write_first_one_wins() -> None:
+    """The claim is bound to the version that was read: whoever is refused looks again, and leaves it."""
+    server = Contested()
+    assert not await QueueWriter(server, lambda: "t").set_status(effect(scheduler="one"))  # type: ignore[arg-type]
+    assert server.status == {"scheduler": "two"}

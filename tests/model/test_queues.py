@@ -131,6 +131,21 @@ def test_kueue_adds_flavors_up_and_borrows_within_a_cohort_only():
     assert use == QueueUse(namespace="ns", name="q", queue=QueueKey("kueue", "cq"))
 
 
+def test_kueue_lends_no_more_than_its_lending_limits():
+    """Summed over flavors, one without a limit lends all of its quota; without a cohort there is nobody to lend to."""
+    flavors = [
+        {"resources": [{"name": GPU, "nominalQuota": 4, "lendingLimit": 1}, {"name": "cpu", "nominalQuota": 2}]},
+        {"resources": [{"name": GPU, "nominalQuota": 6}]},
+    ]
+    groups = {"resourceGroups": [{"flavors": flavors}]}
+    member = read("ClusterQueue", "kueue", {**groups, "cohortName": "all"})
+    assert (member.quotas[GPU].lending, member.quotas["cpu"].lending) == (7, None)
+    assert read("ClusterQueue", "kueue", groups).quotas[GPU].lending is None
+    bad = read("ClusterQueue", "kueue", {"resourceGroups": [{"flavors": [{"resources": [
+        {"name": GPU, "nominalQuota": 4, "lendingLimit": "-1"}]}]}], "cohortName": "all"})  # fmt: skip
+    assert any("lendingLimit" in problem for problem in bad.problems)
+
+
 def test_an_elastic_quota_is_the_queue_of_its_namespace():
     """`min` is guaranteed, `max` the limit."""
     queue = read("ElasticQuota", "elasticquota", {"min": {GPU: 2}, "max": {GPU: 8, "cpu": "4"}}, namespace="ns")

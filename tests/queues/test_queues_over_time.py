@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
+import msgspec
 import pytest
 
 from scheduler.engine import inputs as i
 from scheduler.framework.effects import SetQueueStatus
 from scheduler.model.label_tests import LabelTest
-from scheduler.model.queue import QUEUE_LABEL, Queue
-from tests.builders import a_gang, a_node, a_pod, gangs_of
+from scheduler.model.queue import QUEUE_LABEL, Queue, Quota
+from tests.builders import GPU, a_gang, a_node, a_pod, gangs_of
 from tests.engine.world import World
 
 from .making import a_namespace, a_queue, a_world, know, queued
@@ -212,3 +215,24 @@ def test_the_status_says_what_a_queue_has_and_who_waits_and_is_written_only_when
     assert len(world.of(SetQueueStatus)) == count
     world.remove("p00").wait(10)
     assert [effect.name for effect in world.of(SetQueueStatus)[count:]] == ["a", "org"]
+
+
+@pytest.mark.parametrize(("lending", "expected"), [(None, 8), (1, 5), (0, 4), (3, 7)])
+def test_a_sibling_borrows_no_more_than_is_lent(lending, expected):
+    """Two queues of four GPUs: of what one does not use the other has as much as its lending limit says."""
+    lender = msgspec.structs.replace(a_queue("lender", 4), quotas={GPU: Quota(4, None, Fraction(1), lending)})
+    world = a_world(8, lender, a_queue("b", 4))
+    world.add(*(queued(f"b{n}", "b", created=n) for n in range(8))).run()
+    assert len(world.placed) == expected
+    world.add(*(queued(f"l{n}", "lender", created=20 + n) for n in range(4))).run().wait(30)
+    assert sum(name.startswith("l") for name in world.placed) == 4
+
+
+def test_what_a_lender_keeps_is_told_with_its_numbers():
+    """The limit is what is guaranteed and what is lent."""
+    lender = msgspec.structs.replace(a_queue("lender", 4), quotas={GPU: Quota(4, None, Fraction(1), 1)})
+    world = a_world(8, lender, a_queue("b", 4))
+    world.add(queued("b0", "b", 5), queued("b1", "b", 1, created=5)).run()
+    assert world.node_of("b1") == ""
+    [(_, message)] = world.conditions("b1")
+    assert "queue b: limit 5 nvidia.com/gpu, 5 used, asks 1" in message

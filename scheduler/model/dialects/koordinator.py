@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from scheduler.model.api import ApiPodGroup
-from scheduler.model.gang import COMPLETE_PHASES, DEFAULT_SCHEDULE_TIMEOUT_SECONDS, Gang, GangKey, Membership
+from scheduler.model.gang import COMPLETE_PHASES, DEFAULT_SCHEDULE_TIMEOUT_SECONDS, FAILED, Gang, GangKey, Membership
 
 from .counts import HIGHEST_INT32, checked, number_of, shown
 from .dialect import Dialect, GroupSource
@@ -94,7 +94,7 @@ def read(api: ApiPodGroup) -> tuple[Gang, ...]:
         min_member=minimum,
         schedule_timeout_seconds=timeout,
         topology=topology_of(shared["annotations"], problems),
-        was_complete=api.status.phase in COMPLETE_PHASES,
+        was_complete=api.status.phase in (*COMPLETE_PHASES, FAILED),
         is_once_enough=bool(names)
         and (shared["annotations"].get(POLICY_ANNOTATION) or ONCE_SATISFIED) == ONCE_SATISFIED,
         problems=tuple(problems),

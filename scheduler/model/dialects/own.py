@@ -15,6 +15,7 @@ from scheduler.model.gang import (
     COMPLETE_PHASES,
     DEFAULT_GRACE_SECONDS,
     DEFAULT_SCHEDULE_TIMEOUT_SECONDS,
+    FAILED,
     INCOMPLETE_POLICIES,
     PREFIX,
     SATISFIED,
@@ -77,7 +78,7 @@ def gang_from_api(api: ApiPodGroup, dialect: str = NAME) -> Gang:
         annotations=meta.annotations or {},
         labels=meta.labels or {},
         phase=api.status.phase,
-        was_complete=_was_complete(api.status),
+        was_complete=_was_complete(api.status, dialect),
         problems=tuple(problems),
         **_shortfall(api.status),
     )
@@ -89,11 +90,18 @@ def read(api: ApiPodGroup) -> tuple[Gang, ...]:
     return (gang_from_api(api),)
 
 
-def _was_complete(status: PodGroupStatus) -> bool:
-    """Tell whether a status says that the minimum was on nodes before, and some of its pods have been there since."""
-    return status.phase in COMPLETE_PHASES or any(
-        condition.reason == BELOW_MINIMUM or (condition.type == SATISFIED and condition.status in ("True", "False"))
-        for condition in status.conditions or ()
+def _was_complete(status: PodGroupStatus, dialect: str) -> bool:
+    """Tell whether a status says that the minimum was on nodes before, and some of its pods have been there since.
+
+    A group of Coscheduling's fails only after its minimum has been on nodes.
+    """
+    return (
+        status.phase in COMPLETE_PHASES
+        or (dialect != NAME and status.phase == FAILED)
+        or any(
+            condition.reason == BELOW_MINIMUM or (condition.type == SATISFIED and condition.status in ("True", "False"))
+            for condition in status.conditions or ()
+        )
     )
 
 

@@ -135,7 +135,10 @@ class GangPreemption(Plugin):
 
         With `stuck` it counts only if everybody finds a place again; who does not is put there.
         """
-        plan, again = _WhatIf(self.handle.snapshot, costs.losses, self.handle.budgets(), rules), Again(self.handle)
+        plan, again = (
+            _WhatIf(self.handle.snapshot, costs.losses, self.handle.budgets(), rules),
+            Again(self.handle, trial),
+        )
         try:
             if not (yield from self._plan(workload, trial, costs, plan)):
                 return None

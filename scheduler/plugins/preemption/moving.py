@@ -91,9 +91,10 @@ class Restartable:
 class Again:
     """Places for units that are away, beside the preemptor, which is placed."""
 
-    def __init__(self, handle: Handle) -> None:
-        """Take the handle; `clear` takes all places back."""
+    def __init__(self, handle: Handle, preemptor: Trial) -> None:
+        """Take the handle and the preemptor, which is placed; `clear` takes all places back."""
         self._handle = handle
+        self._preemptor = preemptor
         self._trials: list[Trial] = []
         #: Pod uid to the node that it could be on.
         self.nodes: dict[str, str] = {}
@@ -102,7 +103,10 @@ class Again:
         """Find a place for a unit: for all of its pods, or at least for what its gang needs; False leaves none of it placed."""
         workload = _waiting(self._handle, unit)
         pods = workload.ordered()
-        trial = self._handle.trial(workload, pods)
+        beside = dict(self._preemptor.placed)
+        for other in self._trials:
+            beside |= other.placed
+        trial = self._handle.trial(workload, pods, beside)
         yield from trial.evaluate()
         if not (yield from trial.place_all(len(pods) if is_whole else workload.needed)):
             return False

@@ -130,6 +130,8 @@ def test_roles_nested_too_deeply_are_a_problem():
         ({}, False),
         ({"phase": "Pending"}, False),
         ({"phase": "Running"}, True),
+        ({"phase": "Failed"}, False),
+        ({"phase": "Failed", "conditions": [{"type": "Satisfied", "status": "False", "reason": "BelowMinimum"}]}, True),
         (
             {"phase": "Pending", "conditions": [{"type": "Scheduled", "status": "False", "reason": "BelowMinimum"}]},
             True,
