@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 _MOST_CANDIDATES = 64
 #: A pod that is still there so long after its grace period has ended is not counted on to go.
 OVERDUE_SECONDS = 120.0
+#: For so long nobody is evicted for a pod on a node where binding it failed: who is refused for ever must not clear nodes for ever.
+BAR_SECONDS = 300.0
 
 
 class Access:
@@ -84,6 +86,8 @@ class Access:
         self.stuck: set[str] = set()
         #: Pod uid to the nodes that binding it failed on.
         self.avoided: dict[str, set[str]] = {}
+        #: Pod uid to such nodes with the time until which nobody is evicted for it there, seconds.
+        self.barred: dict[str, dict[str, float]] = {}
         #: Gang to the nodes that refused to start a member of it, with the time until which it keeps off them.
         self.shunned: dict[GangKey, dict[str, float]] = {}
 
@@ -204,9 +208,28 @@ class Access:
         }
         kept = self._nominated_rows(own, workload.priority)
         placer = Placer(self.snapshot, pods, self._candidates_of(pods, kept), nominations, avoided)
+        if self.barred:
+            self._bar(placer, own)
         if workload.gang is not None and workload.needs is not None:
             self._put_in_parts(placer, workload, workload.needs, beside)
         return placer
+
+    def _bar(self, placer: Placer, uids: Iterable[str]) -> None:
+        """Tell a placer where nobody is evicted for its pods, as binding one of them failed there not long ago."""
+        now, rows = self.now(), self.snapshot.row_of
+        barred = [entry for uid in uids for entry in self.barred.get(uid, {}).items() if entry[1] > now]
+        placer.barred = frozenset(rows[name] for name, _ in barred if name in rows)
+        placer.barred_until = min((until for _, until in barred), default=None)
+
+    def bound_or_gone(self, uid: str) -> None:
+        """Forget where binding a pod failed."""
+        self.avoided.pop(uid, None)
+        self.barred.pop(uid, None)
+
+    def binding_failed(self, uid: str, node_name: str) -> None:
+        """Note that a pod could not be bound to a node: it comes last, and for a while nobody is evicted for the pod there."""
+        self.avoided.setdefault(uid, set()).add(node_name)
+        self.barred.setdefault(uid, {})[node_name] = self.now() + BAR_SECONDS
 
     def shunned_rows(self, key: GangKey, now: float) -> set[int]:
         """Return the rows that a gang keeps off, as they refused to start a member of it."""

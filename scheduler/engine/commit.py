@@ -203,7 +203,7 @@ class Commit:
         seat = core.flights.land(uid)
         if seat is None:
             return
-        core.access.avoided.pop(uid, None)
+        core.access.bound_or_gone(uid)
         note = f"Successfully assigned {seat.pod.key} to {seat.node_name}"
         core.reporter.event(pod_ref(seat.pod), "Normal", "Scheduled", "Binding", note, seat.pod.scheduler_name)
         core.reporter.forget_pod(uid)
@@ -225,7 +225,7 @@ class Commit:
         core.flights.release_seat(flight, seat)
         core.changed(ClusterEvent.POD_REMOVED, seat.node_name, uid)
         core.settle(now)
-        core.access.avoided.setdefault(uid, set()).add(seat.node_name)
+        core.access.binding_failed(uid, seat.node_name)
         note = f"binding to {seat.node_name} failed: {message}"
         core.reporter.event(pod_ref(seat.pod), "Warning", "FailedBinding", "Binding", note, seat.pod.scheduler_name)
         self._rollback.watch(flight.workload)

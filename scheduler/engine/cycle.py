@@ -314,7 +314,8 @@ class Cycle:
         )
         failure = Failure(self._snapshot.nodes, early=early)
         if not is_gang:
-            failure.statuses, failure.resolvable = shown.statuses(), shown.resolvable()
+            failure.statuses, failure.resolvable = shown.statuses(), self._open_to_evictions(shown.resolvable())
+        self._retry_at = self._placer.barred_until
         said, reachable = [], 0
         for plugin in self._runtime.plugins("pod_group_post_filter" if is_gang else "post_filter"):
             if is_gang:
@@ -337,11 +338,19 @@ class Cycle:
                 break
         return None, ", ".join(said), reachable
 
+    def _open_to_evictions(self, rows: Bools) -> Bools:
+        """Return rows without those where nobody is evicted for the workload for now."""
+        if not self._placer.barred:
+            return rows
+        left = rows.copy()
+        left[list(self._placer.barred)] = False
+        return left
+
     def _numbers_of(self, answer: Status) -> int:
         """Return how many pods evictions could make room for, and keep when it is worth another attempt."""
         numbers = {name: number for reason in answer.reasons for name, number in reason.numbers}
         if "retry_at" in numbers:
-            self._retry_at = float(numbers["retry_at"])
+            self._retry_at = min(float(numbers["retry_at"]), self._retry_at or float("inf"))
         return int(numbers.get("reachable", 0))
 
     def _drive(

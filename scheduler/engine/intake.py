@@ -224,7 +224,7 @@ class Intake:
         gang = core.cluster.gang_of(pod) if pod is not None else None
         core.cluster.remove_pod(uid)
         core.access.stuck.discard(uid)
-        core.access.avoided.pop(uid, None)
+        core.access.bound_or_gone(uid)
         if pod is None:
             return
         if node_name and not pod.is_terminal:

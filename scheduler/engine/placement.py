@@ -77,6 +77,9 @@ class Placer:
         self.rate: Callable[[Ints], int] | None = None
         #: Rows that members were refused on by their kubelets not long ago.
         self.shunned: frozenset[int] = frozenset()
+        #: Rows where nobody is evicted for the pods, as binding one failed there, and until when that holds.
+        self.barred: frozenset[int] = frozenset()
+        self.barred_until: float | None = None
         #: The path of the domain that the last `place_all` placed the gang in; empty for the whole cluster.
         self.region = ""
         self._of = candidates
@@ -240,7 +243,11 @@ class Placer:
         """Return the rows that a pod fits on or would after evictions."""
         candidate = self.candidate(pod)
         candidate.sync()
-        return candidate.curable()
+        found = candidate.curable()
+        if self.barred:
+            found = found.copy()
+            found[list(self.barred)] = False
+        return found
 
     def regions(self) -> list[Bools | None]:
         """Return the domains of which one has to hold the gang, those with most room first; just None if any rows will do."""

@@ -238,6 +238,31 @@ def _fits(world, gone, count, gpus):
     return sum(free // gpus for free in room.values()) >= count
 
 
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.integers(0, 50), st.one_of(st.none(), st.integers(0, 60)), st.integers(1, 3)),
+        min_size=1, max_size=6,
+    ),
+    st.integers(1, 4),
+)  # fmt: skip
+def test_of_one_pod_on_each_node_the_cheapest_go(pods, count):
+    """Where a node is one pod, the cheapest plan is known: those of the lowest priority that lose least, in this order."""
+    world = World(nodes(len(pods)))
+    worth = {}
+    for row, (priority, age, saved, restart) in enumerate(pods):
+        name = f"p{row}"
+        world.add(old(name, f"n{row}", age, saved=saved, priority=priority, restart=restart))
+        worth[name] = (priority, 8 * min(age, age if saved is None else saved), restart)
+    if count > len(pods):
+        return
+    gone = evicted_for(world, count)
+    assert len(gone) == count
+    highest = sorted(worth.values())[:count][-1][0]
+    assert max(worth[name][0] for name in gone) == highest
+    assert sorted(worth[name] for name in gone) == sorted(worth.values())[:count]
+
+
 def test_plan_is_carried_out_once():
     """Nobody is evicted twice for it."""
     world = World(nodes(2), old("a", "n0", 10), old("b", "n1", 10))
