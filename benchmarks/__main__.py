@@ -14,4 +14,5 @@ if __name__ == "__main__":
     openb(["--seeds", "42"])
     print("\nThe shapes of kube-scheduler's suite: python -m benchmarks.scenarios_of_peers")
     print("On a real API server: python -m benchmarks.peers, python -m benchmarks.kopf_cost")
+    print("The edges of the process, without a real API server: python -m benchmarks.edges")
     print("All seeds and other workloads of openb: python -m benchmarks.openb --help")

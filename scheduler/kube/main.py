@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from .auth import load_connection
+from .collector import THRESHOLDS, settle
 from .run import Process, make_engine
 
 if TYPE_CHECKING:
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from .auth import Connection
     from .run import MakeEngine
 
-#: The default collector would stop the process for long, and often, over objects that live on.
-COLLECTOR_THRESHOLDS = (100_000, 50, 100)
-
 
 async def run(
     configuration: SchedulerConfiguration, load: Callable[[], Connection] | None = None, make: MakeEngine = make_engine
@@ -33,13 +31,19 @@ async def run(
     return await Process(configuration, load or (lambda: load_connection(kubeconfig)), make).run()
 
 
-def main(configuration: SchedulerConfiguration) -> int:
-    """Run one replica in an event loop of its own (uvloop where it is installed), and return its exit code."""
-    gc.set_threshold(*COLLECTOR_THRESHOLDS)
+def new_runner() -> asyncio.Runner:
+    """Return what runs an event loop: uvloop's where it is installed, which is everywhere but on Windows."""
     factory: Callable[[], asyncio.AbstractEventLoop] | None = None
     with suppress(ImportError):
         import uvloop  # noqa: PLC0415 - needed here only
 
         factory = uvloop.new_event_loop
-    with asyncio.Runner(loop_factory=factory) as runner:
+    return asyncio.Runner(loop_factory=factory)
+
+
+def main(configuration: SchedulerConfiguration) -> int:
+    """Run one replica in an event loop of its own, and return its exit code."""
+    gc.set_threshold(*THRESHOLDS)
+    settle()  # what the modules are made of: a hundred thousand objects
+    with new_runner() as runner:
         return runner.run(run(configuration))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ATTEMPT_BUCKETS = tuple(0.001 * 2**i for i in range(15))
 SLI_BUCKETS = tuple(0.01 * 2**i for i in range(20))
 VICTIM_BUCKETS = tuple(float(2**i) for i in range(11))
-STEP_BUCKETS = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+STEP_BUCKETS = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,8 @@ METRICS = (
     Metric("ai_scheduler_reflected_objects", "gauge", ("resource",), "Objects known by a watch."),
     Metric("ai_scheduler_reflector_lists", "gauge", ("resource",), "Lists: one at the start, one for each lost watch."),
     Metric("ai_scheduler_step_duration_seconds", "histogram", (), "Time between two pauses of the engine.", STEP_BUCKETS),
+    Metric("ai_scheduler_collector_pause_seconds", "histogram", ("generation",),
+           "Time for which the garbage collector held up the process.", STEP_BUCKETS),
     Metric("ai_scheduler_inputs_total", "counter", (), "Inputs handled by the engine."),
     Metric("ai_scheduler_largest_gang_pods", "gauge", ("gpus_per_pod", "level"),
            "Pods of the largest gang that would fit now into one domain of a level: the cluster, and the three widest below it."),

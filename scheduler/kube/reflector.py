@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
@@ -42,14 +43,15 @@ from .client import (
     backoff_seconds,
 )
 from .lines import SilenceError, read_lines
-from .wire import ObjectKey, decode_page, key_in, watch_event
+from .wire import ObjectKey, change_reader, decode_page, key_in, other_event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from scheduler.model.api import ObjectMeta
 
     from .discovery import Served
+    from .wire import Page
 
 log = structlog.stdlib.get_logger("reflector")
 
@@ -159,6 +161,7 @@ class Reflector(Generic[T]):
         self.lists = 0
         self._client = client
         self._sink = sink
+        self._change = change_reader(resource.type)
         self._known: dict[tuple[str, str], ObjectKey] = {}
         self._version = ""
         self._failures = 0
@@ -209,27 +212,45 @@ class Reflector(Generic[T]):
     async def _list(self) -> None:
         """Fetch all pages, deliver what is new, and report as removed what is not there any more."""
         present: set[tuple[str, str]] = set()
-        params = {**self.resource.params, "limit": str(PAGE_SIZE)}
-        while True:
-            body = await self._client.get_bytes(self._path, params, attempts=1)
-            page = decode_page(body, self.resource.type)
-            self._heard()
-            for key, problem in page.refused:
-                present.add(key.name_key)
-                self._sink.refused(key, problem)
-            for obj in page.items:
-                key = key_in(obj.metadata)
-                present.add(key.name_key)
-                self._take(key, obj)
-                await self._pause()
-            if not page.next_page:
-                break
-            params["continue"] = page.next_page
+        version = ""
+        async with aclosing(self._pages()) as pages:
+            async for page in pages:
+                for key, problem in page.refused:
+                    present.add(key.name_key)
+                    self._sink.refused(key, problem)
+                for obj in page.items:
+                    key = key_in(obj.metadata)
+                    present.add(key.name_key)
+                    self._take(key, obj)
+                    if time.perf_counter() - self._paused_at > PAUSE_EVERY_SECONDS:
+                        await self._pause()
+                version = page.version
         for name in [name for name in self._known if name not in present]:
             self._sink.removed(self._known.pop(name), None)
-        self._version = page.version
+        self._version = version
         self.lists += 1
         self._is_synced()
+
+    async def _pages(self) -> AsyncIterator[Page[T]]:
+        """Yield the pages of a list; while one is dealt with, the next one is on its way."""
+        params = {**self.resource.params, "limit": str(PAGE_SIZE)}
+        coming = self._fetch(params)
+        try:
+            while True:
+                page = decode_page(await coming, self.resource.type)
+                self._heard()
+                if page.next_page:
+                    coming = self._fetch({**params, "continue": page.next_page})
+                    await asyncio.sleep(0)  # the request goes out before the page is dealt with
+                yield page
+                if not page.next_page:
+                    return
+        finally:
+            coming.cancel()
+            await asyncio.gather(coming, return_exceptions=True)
+
+    def _fetch(self, params: dict[str, str]) -> asyncio.Task[bytes]:
+        return asyncio.create_task(self._client.get_bytes(self._path, params, attempts=1), name="page of a list")
 
     async def _watch(self) -> None:
         """Follow the changes until the stream ends."""
@@ -246,13 +267,30 @@ class Reflector(Generic[T]):
             async for lines in read_lines(content, self._timing.silence):
                 for line in lines:
                     self._event(line)
-                    await self._pause()
+                    if time.perf_counter() - self._paused_at > PAUSE_EVERY_SECONDS:
+                        await self._pause()
         if self.heard_at == heard_before and self._clock() - began < self._timing.shortest_watch:
             await self._failed("the watch ended at once")
 
     def _event(self, line: bytes) -> None:
         """Take one line of the stream."""
-        event = watch_event(line, self.resource.type)
+        change = self._change(line)
+        if change is None:
+            self._other_event(line)
+            return
+        kind, obj = change
+        key = key_in(obj.metadata)
+        self._heard()
+        if key.version:
+            self._version = key.version
+        if kind == "DELETED":
+            self._drop(key, obj)
+        else:
+            self._take(key, obj)
+
+    def _other_event(self, line: bytes) -> None:
+        """Take a line that carries no whole object: a bookmark, an error, an object that cannot be decoded, or no event."""
+        event = other_event(line, self.resource.type)
         if event.key is not None or event.error is not None:
             self._heard()
         if event.error is not None:
@@ -263,14 +301,10 @@ class Reflector(Generic[T]):
             if event.problem and event.problem != self.problem:  # not each line of a proxy's page
                 self.problem = event.problem
                 log.warning("watch_line_unreadable", resource=self.resource.name, problem=event.problem)
-        elif event.obj is None:
+        else:
             self._sink.refused(event.key, event.problem)
             if event.type == "DELETED":
                 self._drop(event.key, None)
-        elif event.type == "DELETED":
-            self._drop(event.key, event.obj)
-        else:
-            self._take(event.key, event.obj)
 
     def _take(self, key: ObjectKey, obj: T) -> None:
         """Deliver an object unless this very version is known; a namesake with another uid goes first."""
@@ -332,6 +366,8 @@ class Reflector(Generic[T]):
     def _heard(self) -> None:
         """Note a sign of life, which ends a row of failures."""
         self.heard_at = self.turned_at = self._clock()
+        if not self._failures and not self.problem:
+            return
         if self._failures > 1:
             log.info("watch_resumed", resource=self.resource.name, failures=self._failures)
         self._failures = 0
@@ -345,8 +381,6 @@ class Reflector(Generic[T]):
         self.synced.set()
 
     async def _pause(self) -> None:
-        """Let others run if this has gone on for long."""
-        now = time.perf_counter()
-        if now - self._paused_at > PAUSE_EVERY_SECONDS:
-            await asyncio.sleep(0)
-            self._paused_at = time.perf_counter()
+        """Let others run."""
+        await asyncio.sleep(0)
+        self._paused_at = time.perf_counter()

@@ -16,7 +16,6 @@ with exit code 1; its next start rebuilds everything from the API server.
 from __future__ import annotations
 
 import asyncio
-import gc
 import signal
 import time
 from collections.abc import Callable, Coroutine
@@ -30,6 +29,7 @@ from scheduler.model.dialects import dialects_of
 from .auth import Login
 from .binder import Binder
 from .client import Client
+from .collector import CollectorPauses, settle
 from .complaints import Complaints
 from .confirm import Confirmations
 from .device_claims import DeviceClaimWriter
@@ -107,6 +107,7 @@ class Process:
         self._synced = asyncio.Event()
         self._standby = Standby()
         self._observer = Observer(self.metrics)
+        self._pauses = CollectorPauses(self.metrics)
         self._inbox = Inbox()
         self._views = PodViews(self._inbox.put)
         self._connect(Login(load))
@@ -171,6 +172,7 @@ class Process:
 
     async def run(self) -> int:
         """Run until stopped; return the exit code."""
+        self._pauses.start()
         try:
             await self.health.start()
         except OSError as error:
@@ -232,8 +234,7 @@ class Process:
 
     async def _decide(self) -> None:
         """Feed a fresh engine with the picture and let it decide until the Lease is lost or the process stops."""
-        gc.collect()
-        gc.freeze()
+        settle()
         clock = steady_clock()
         self.engine = self._make(self._configuration, clock, self._observer.decided)
         self._loop = EngineLoop(
@@ -297,6 +298,7 @@ class Process:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._pauses.stop()
         await self._binder.stop()
         await self.health.stop()
         await self._client.close()

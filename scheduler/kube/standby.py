@@ -6,7 +6,7 @@ with it.  So no stale effects, backoffs or timers are carried into a leadership,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scheduler.engine.inputs import (
     BudgetChanged,
@@ -26,18 +26,28 @@ from scheduler.engine.inputs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable
 
 #: In this order an engine is fed: what others refer to comes first.
-_ORDER = ("class", "node", "object", "budget", "gang", "pod")
+_INPUTS: dict[str, Callable[[Any], Input]] = {
+    "class": PriorityClassChanged,
+    "node": NodeChanged,
+    "object": ObjectChanged,
+    "budget": BudgetChanged,
+    "gang": GangChanged,
+    "pod": PodChanged,
+}
 
 
 class Standby:
-    """A picture of the cluster made of inputs."""
+    """A picture of the cluster made of inputs.
+
+    It keeps what the inputs carry, not the inputs: of those the garbage collector would have to look at each one.
+    """
 
     def __init__(self) -> None:
         """Start with nothing."""
-        self._latest: dict[str, dict[Hashable, Input]] = {kind: {} for kind in _ORDER}
+        self._latest: dict[str, dict[Hashable, Any]] = {kind: {} for kind in _INPUTS}
 
     def __len__(self) -> int:
         """Return how many objects are known."""
@@ -47,34 +57,34 @@ class Standby:
         """Take an input; answers to effects mean nothing here."""
         match item:
             case PodChanged(pod):
-                self._latest["pod"][pod.uid] = item
+                self._latest["pod"][pod.uid] = pod
             case PodRemoved(uid):
                 self._latest["pod"].pop(uid, None)
             case PendingPodLeft(uid):
                 known = self._latest["pod"].get(uid)
-                if isinstance(known, PodChanged) and not known.pod.node_name:
+                if known is not None and not known.node_name:
                     del self._latest["pod"][uid]
             case NodeChanged(node):
-                self._latest["node"][node.name] = item
+                self._latest["node"][node.name] = node
             case NodeRemoved(name):
                 self._latest["node"].pop(name, None)
             case GangChanged(gang):
-                self._latest["gang"][gang.key] = item
+                self._latest["gang"][gang.key] = gang
             case GangRemoved(key):
                 self._latest["gang"].pop(key, None)
             case PriorityClassChanged(priority_class):
-                self._latest["class"][priority_class.name] = item
+                self._latest["class"][priority_class.name] = priority_class
             case PriorityClassRemoved(name):
                 self._latest["class"].pop(name, None)
             case ObjectChanged(thing):
-                self._latest["object"][type(thing), thing.key] = item
+                self._latest["object"][type(thing), thing.key] = thing
             case ObjectRemoved(kind, key):
                 self._latest["object"].pop((kind, key), None)
             case BudgetChanged(budget):
-                self._latest["budget"][budget.namespace, budget.name] = item
+                self._latest["budget"][budget.namespace, budget.name] = budget
             case BudgetRemoved(namespace, name):
                 self._latest["budget"].pop((namespace, name), None)
 
     def inputs(self) -> list[Input]:
         """Return the latest input of every object, in the order in which an engine wants them."""
-        return [item for kind in _ORDER for item in self._latest[kind].values()]
+        return [make(thing) for kind, make in _INPUTS.items() for thing in self._latest[kind].values()]

@@ -1,22 +1,25 @@
 """Lists and watch events from bytes, so that one bad object costs only itself.
 
-For reflectors and the reconciler.  The usual case is one typed decode of a whole page; only if that fails are its
-objects decoded one by one.
+For reflectors and the reconciler.  The usual case is one typed decode of a whole page, or of a line with its object; only if
+that fails are the objects decoded one by one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import msgspec
 
 from scheduler.model.api import ObjectMeta
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-class ObjectKey(NamedTuple):
-    """What names an object, and in which version it was seen."""
+
+class ObjectKey(msgspec.Struct, frozen=True, gc=False):
+    """What names an object, and in which version it was seen; the garbage collector need not know of it."""
 
     uid: str
     namespace: str
@@ -35,6 +38,7 @@ class _HasMetadata(Protocol):
 
 
 T = TypeVar("T", bound=_HasMetadata)
+_SIGNALS = frozenset({"BOOKMARK", "ERROR"})
 
 
 class ListMeta(msgspec.Struct, rename={"version": "resourceVersion", "next_page": "continue"}):
@@ -77,12 +81,11 @@ class Page(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class WatchEvent(Generic[T]):
-    """One line of a watch; `obj` is None for a bookmark, an error and what cannot be decoded."""
+class WatchEvent:
+    """A line of a watch that is no change: a bookmark, an error, what cannot be decoded, or no event at all."""
 
     type: str
     key: ObjectKey | None = None
-    obj: T | None = None
     problem: str = ""
     error: WatchFailure | None = None
     raw: bytes = b""
@@ -100,6 +103,12 @@ def _page_type(kind: type) -> type:
     return msgspec.defstruct(f"{kind.__name__}List", fields)
 
 
+@cache
+def _event_type(kind: type) -> type:
+    """Return the type of a line of a watch of an object type."""
+    return msgspec.defstruct(f"{kind.__name__}Event", [("type", str), ("object", kind)])
+
+
 def key_in(meta: ObjectMeta) -> ObjectKey:
     """Return the key of an object."""
     return ObjectKey(meta.uid or meta.name, meta.namespace, meta.name, meta.resource_version)
@@ -115,8 +124,25 @@ def decode_page(body: bytes, kind: type[T]) -> Page[T]:
     return Page(typed.items or [], typed.metadata.version, typed.metadata.next_page, [])
 
 
-def watch_event(line: bytes, kind: type[T]) -> WatchEvent[T]:
-    """Return one line as an event; never raises."""
+def change_reader(kind: type[T]) -> Callable[[bytes], tuple[str, T] | None]:
+    """Return what reads a line of a watch that is a change: its type (ADDED, MODIFIED, DELETED), and the object.
+
+    Of all other lines it makes None: `other_event` tells what they are.
+    """
+    decode = _decoder(_event_type(kind)).decode
+
+    def read(line: bytes) -> tuple[str, T] | None:
+        try:
+            event = decode(line)
+        except msgspec.MsgspecError:
+            return None
+        return None if event.type in _SIGNALS else (event.type, event.object)
+
+    return read
+
+
+def other_event(line: bytes, kind: type) -> WatchEvent:
+    """Return a line that is no change as an event; never raises."""
     try:
         event = _decoder(_RawEvent).decode(line)
         raw = bytes(event.object)
@@ -127,10 +153,10 @@ def watch_event(line: bytes, kind: type[T]) -> WatchEvent[T]:
     except msgspec.MsgspecError as error:
         return WatchEvent("", problem=str(error))
     try:
-        obj: T = _decoder(kind).decode(raw)
+        _decoder(kind).decode(raw)
     except msgspec.MsgspecError as error:
         return WatchEvent(event.type, key=_key_of_raw(raw), problem=str(error))
-    return WatchEvent(event.type, key=key_in(obj.metadata), obj=obj)
+    return WatchEvent("", problem="the line is no event")
 
 
 def _piecewise(body: bytes, kind: type[T]) -> Page[T]:

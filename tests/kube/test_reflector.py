@@ -147,6 +147,30 @@ async def test_an_expired_page_token_starts_the_list_again(
         assert log.names == {"p"}
 
 
+async def test_a_page_that_fails_starts_the_list_again(server: ScriptedServer, client: Client, timing: Timing) -> None:
+    """Nothing is taken for gone meanwhile, and everything comes, once."""
+    for i in range(1203):
+        server.put(PODS, a_pod(f"p{i}").manifest())
+    async with running(client, timing) as (reflector, log):
+        await reflector.synced.wait()
+        server.script("LIST", PODS, Answer(after_doing_it=True, cut=True), Answer(500))
+        await server.until(lambda: server.watchers(PODS))
+        server.error(PODS, 410)
+        await server.until(lambda: reflector.lists == 2)
+        assert sorted(log.lines) == sorted(f"+p{i}" for i in range(1203))
+
+
+async def test_a_line_of_no_known_type_is_taken_as_a_change(
+    server: ScriptedServer, client: Client, timing: Timing
+) -> None:
+    """What a later version may call it; lines without an object are passed over."""
+    async with running(client, timing) as (_, log):
+        await server.until(lambda: server.watchers(PODS))
+        pod = a_pod("p").manifest()
+        server.send(PODS, b'{"type":"ADDED"}\n' + json.dumps({"type": "RENAMED", "object": pod}).encode() + b"\n")
+        await server.until(lambda: log.lines == ["+p"])
+
+
 async def test_bookmarks_move_the_version(server: ScriptedServer, client: Client, timing: Timing) -> None:
     """After a bookmark the watch resumes there, so that a compaction before it does no harm."""
     async with running(client, timing) as (reflector, _):

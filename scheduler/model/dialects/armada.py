@@ -41,4 +41,4 @@ def member(pod: ApiPod) -> Membership | None:
     )
 
 
-ARMADA = Dialect(NAME, member)
+ARMADA = Dialect(NAME, member, keys=frozenset({GANG_ID_ANNOTATION}))

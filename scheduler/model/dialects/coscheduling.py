@@ -36,4 +36,9 @@ def read(api: ApiPodGroup) -> tuple[Gang, ...]:
     return (gang_from_api(api, NAME),)
 
 
-COSCHEDULING = Dialect(NAME, member, (GroupSource(GROUP, ("v1alpha1",), "podgroups", "PodGroup", ApiPodGroup, read),))
+COSCHEDULING = Dialect(
+    NAME,
+    member,
+    (GroupSource(GROUP, ("v1alpha1",), "podgroups", "PodGroup", ApiPodGroup, read),),
+    keys=frozenset({GROUP_LABEL}),
+)

@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from scheduler.model.api import ApiPod
     from scheduler.model.gang import Gang, Membership
+
+#: For how many sets of keys it is remembered which dialects they may be of; pods of one template have the same.
+REMEMBERED = 4096
 
 #: Returns what a pod says of its gang in one dialect; None if it does not speak it.
 ReadMember: TypeAlias = "Callable[[ApiPod], Membership | None]"
@@ -41,3 +44,23 @@ class Dialect:
     name: str
     member: ReadMember
     sources: tuple[GroupSource, ...] = ()
+    #: A pod without any of these labels and annotations does not speak it; None if `member` has to be asked.
+    keys: frozenset[str] | None = None
+
+
+class Dialects(tuple[Dialect, ...]):  # noqa: SLOT001 - it remembers, and there are one or two of them
+    """Dialects in the order in which one wins over another, quick to tell which of them a pod may speak."""
+
+    def __init__(self, _: Iterable[Dialect] = ()) -> None:
+        """Start with nothing remembered."""
+        self._known: dict[tuple[str, ...], tuple[Dialect, ...]] = {}
+
+    def of_keys(self, keys: tuple[str, ...]) -> tuple[Dialect, ...]:
+        """Return the dialects that a pod with labels and annotations of these keys may speak."""
+        known = self._known
+        found = known.get(keys)
+        if found is None:
+            if len(known) >= REMEMBERED:
+                known.clear()
+            found = known[keys] = tuple([d for d in self if d.keys is None or not d.keys.isdisjoint(keys)])
+        return found

@@ -183,4 +183,9 @@ def _staleness(text: str | None, problems: list[str]) -> tuple[str, float]:
     return ("Replace", math.inf) if seconds < 0 else ("Evict", seconds)
 
 
-KAI = Dialect(NAME, member, (GroupSource(GROUP, ("v2alpha2",), "podgroups", "PodGroup", ApiKaiGroup, read),))
+KAI = Dialect(
+    NAME,
+    member,
+    (GroupSource(GROUP, ("v2alpha2",), "podgroups", "PodGroup", ApiKaiGroup, read),),
+    keys=frozenset({GROUP_ANNOTATION}),
+)

@@ -170,4 +170,9 @@ def _rank(annotations: Mapping[str, str]) -> tuple[int, ...]:
     return () if faults else (index,)
 
 
-KOORDINATOR = Dialect(NAME, member, (GroupSource(GROUP, ("v1alpha1",), "podgroups", "PodGroup", ApiPodGroup, read),))
+KOORDINATOR = Dialect(
+    NAME,
+    member,
+    (GroupSource(GROUP, ("v1alpha1",), "podgroups", "PodGroup", ApiPodGroup, read),),
+    keys=frozenset({GROUP_LABEL, LIGHT_NAME_LABEL, NAME_ANNOTATION}),
+)

@@ -73,4 +73,4 @@ def _topology(annotations: Mapping[str, str], problems: list[str]) -> TopologyCo
     return found if found != TopologyConstraint() else None
 
 
-KUEUE = Dialect(NAME, member)
+KUEUE = Dialect(NAME, member, keys=frozenset({GROUP_NAME}))

@@ -193,4 +193,9 @@ def _when_incomplete(wish: WhenIncomplete | None, problems: list[str]) -> tuple[
     return policy, DEFAULT_GRACE_SECONDS if grace is None else grace
 
 
-OWN = Dialect(NAME, member, (GroupSource(PREFIX, ("v1alpha1",), "podgroups", "PodGroup", ApiPodGroup, read),))
+OWN = Dialect(
+    NAME,
+    member,
+    (GroupSource(PREFIX, ("v1alpha1",), "podgroups", "PodGroup", ApiPodGroup, read),),
+    keys=frozenset({GROUP_LABEL}),
+)

@@ -40,7 +40,8 @@ def owner_dialects(kinds: Sequence[OwnerKind] = OWNER_KINDS) -> tuple[Dialect, .
             name = f"{name}.{kind.api_group}"
         read = partial(gangs_of, kind=kind, dialect=name)
         source = GroupSource(kind.api_group, kind.versions, kind.resource, kind.kind, ApiOwner, read)
-        dialects[name] = Dialect(name, partial(_member, kind, name), (source,))
+        keys = frozenset({kind.name_label}) if kind.name_label else None
+        dialects[name] = Dialect(name, partial(_member, kind, name), (source,), keys)
     return tuple(dialects.values())
 
 

@@ -145,4 +145,9 @@ def _affinity_problems(affinity: dict[str, Any]) -> list[str]:
     ]
 
 
-VOLCANO = Dialect(NAME, member, (GroupSource(GROUP, ("v1beta1",), "podgroups", "PodGroup", ApiVolcanoGroup, read),))
+VOLCANO = Dialect(
+    NAME,
+    member,
+    (GroupSource(GROUP, ("v1beta1",), "podgroups", "PodGroup", ApiVolcanoGroup, read),),
+    keys=frozenset(GROUP_ANNOTATIONS),
+)

@@ -115,4 +115,4 @@ def _timeout_seconds(annotations: Mapping[str, str]) -> int:
     return DEFAULT_SCHEDULE_TIMEOUT_SECONDS
 
 
-YUNIKORN = Dialect(NAME, member)
+YUNIKORN = Dialect(NAME, member, keys=frozenset({TASK_GROUP_ANNOTATION}))

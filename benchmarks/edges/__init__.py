@@ -1,0 +1,1 @@
+"""What the edges of the process cost: reflectors, binder, garbage collector, start-up; against a lean scripted API server."""
