@@ -22,7 +22,7 @@ import yaml
 from e2e.controlplane.process import free_ports
 
 ROOT = Path(__file__).parent.parent.parent
-PATIENCE_SECONDS = 240
+PATIENCE_SECONDS = 900
 ASK_SECONDS = 0.02
 _PAUSE = re.compile(r'ai_scheduler_collector_pause_seconds_bucket\{generation="(\d)",le="([\d.e-]+|\+Inf)"\} ([\d.]+)')
 

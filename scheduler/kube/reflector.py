@@ -46,7 +46,7 @@ from .lines import SilenceError, read_lines
 from .wire import ObjectKey, change_reader, decode_page, key_in, other_event
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, Callable
 
     from scheduler.model.api import ObjectMeta
 
@@ -231,7 +231,7 @@ class Reflector(Generic[T]):
         self.lists += 1
         self._is_synced()
 
-    async def _pages(self) -> AsyncIterator[Page[T]]:
+    async def _pages(self) -> AsyncGenerator[Page[T], None]:
         """Yield the pages of a list; while one is dealt with, the next one is on its way."""
         params = {**self.resource.params, "limit": str(PAGE_SIZE)}
         coming = self._fetch(params)
