@@ -128,11 +128,12 @@ class Cycle:
         shown = self._missing()
         status = self._refusal(refusal, shown)
         outcome = Outcome(status=status, shown=shown, blame=self._blame())
-        if refusal is not None and any(reason.kind is Kind.NEVER for reason in refusal.reasons):
-            return outcome
-        message, reachable = self._waiting_for_victims(shown), 0
+        is_never = refusal is not None and any(reason.kind is Kind.NEVER for reason in refusal.reasons)
+        message, reachable = "" if is_never else self._waiting_for_victims(shown), 0
         if not message:
-            outcome.room, message, reachable = yield from self._make_room(shown, early)
+            outcome.room, message, reachable = yield from self._make_room(shown, early, is_never=is_never)
+        if is_never and not message:
+            return outcome
         outcome.lack = self._lack(reachable)
         if self._asks_for_domains():  # what cures that is more than room, and no plugin's business
             if outcome.lack is not None:
@@ -306,9 +307,12 @@ class Cycle:
         )
 
     def _make_room(
-        self, shown: Candidate, early: Status | None
+        self, shown: Candidate, early: Status | None, *, is_never: bool = False
     ) -> Generator[int, None, tuple[PostFilterResult | None, str, int]]:
-        """Ask the PostFilter plugins in turn; return the first plan or none, what they say, and how much they could reach."""
+        """Ask the PostFilter plugins in turn; return the first plan or none, what they say, and how much they could reach.
+
+        `is_never`: no eviction can help, so only those are asked that may help in another way.
+        """
         is_gang = self._workload.gang is not None or (
             self._quota.is_on and bool(self._runtime.plugins("pod_group_post_filter"))
         )
@@ -317,7 +321,8 @@ class Cycle:
             failure.statuses, failure.resolvable = shown.statuses(), self._open_to_evictions(shown.resolvable())
         self._retry_at = self._placer.barred_until
         said, reachable = [], 0
-        for plugin in self._runtime.plugins("pod_group_post_filter" if is_gang else "post_filter"):
+        plugins = self._runtime.plugins("pod_group_post_filter" if is_gang else "post_filter")
+        for plugin in [p for p in plugins if p.HELPS_WITHOUT_VICTIMS or not is_never]:
             if is_gang:
                 answer = call(plugin, "post_filter_gang", self._state, self._workload, failure)
                 if isinstance(answer, Generator):

@@ -82,6 +82,8 @@ class Plugin:
     COUNTS_ONLY: ClassVar[bool] = False
     #: `sign` says the same of all pods without volumes and claims, and is not asked about them.
     SIGNS_STORAGE_ONLY: ClassVar[bool] = False
+    #: PostFilter may help without evicting anybody, so it is asked also about workloads that no eviction could help.
+    HELPS_WITHOUT_VICTIMS: ClassVar[bool] = False
 
     def __init__(self, args: Any, handle: Handle) -> None:
         """Keep the arguments (an instance of `Args`, or None) and the handle."""

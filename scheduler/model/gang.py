@@ -106,6 +106,9 @@ class Gang(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     #: The queue that its object names, in the words of its dialect; empty for none (labels may name one too).
     queue: str = ""
 
+    #: ResourceClaims that are the group's, not its pods': name of the entry, and the name of the claim or of its template.
+    shared_claims: tuple[tuple[str, str, str], ...] = ()
+
     annotations: dict[str, str] = {}
     labels: dict[str, str] = {}
     #: The phase in the object's status, to write only what changes.

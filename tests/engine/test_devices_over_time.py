@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from scheduler.config import SchedulerConfiguration
 from scheduler.framework.effects import ReleaseClaim
-from tests.builders import a_gang, a_node, a_pod
+from scheduler.model.dialects.native import NATIVE
+from tests.builders import PodBuilder, a_gang, a_node, a_pod
 from tests.devices.cases import either, gpus, request
 
 from .device_world import DeviceWorld, claim_of, claiming, node_slice, shared_claim
+
+if TYPE_CHECKING:
+    from scheduler.model.gang import Gang
 
 TWO = [a_node("a").cpu(8), a_node("b").cpu(8)]
 
@@ -252,6 +257,57 @@ def test_a_claim_that_is_of_no_use_on_any_node_is_taken_back() -> None:
     made.claim(claim).add(claiming("p")).wait(60)
     assert made.placed.keys() == {"p"}
     assert made.devices("p-gpu") == [f"{made.placed['p']}/gpu-0"]
+
+
+def native_group(minimum: int, *claims: dict[str, str]) -> Gang:
+    """Return what a native PodGroup tells that lists claims."""
+    (source, *_) = NATIVE.sources
+    spec = {"schedulingPolicy": {"gang": {"minCount": minimum}}, "resourceClaims": list(claims)}
+    manifest = {"metadata": {"name": "job", "namespace": "default", "uid": "uid-of-job"}, "spec": spec}
+    (gang,) = source.read(msgspec.convert(manifest, source.api_type))
+    return gang
+
+
+def in_group(pod: PodBuilder) -> PodBuilder:
+    """A pod of that group."""
+    return pod.patch_spec(schedulingGroup={"podGroupName": "job"})
+
+
+def test_a_claim_that_a_pod_group_lists_is_reserved_for_the_group() -> None:
+    """Once, for all its pods; a claim that the pods alone name is reserved for each."""
+    listed = {"name": "both", "resourceClaimName": "both"}
+    made = world().claim(shared_claim("both", request(count=1))).claim(shared_claim("own", request(count=1)))
+    made.add(native_group(2, listed), in_group(claiming(a_pod("w").cpu(1), "both", "own")).times(2)).run()
+    assert len(made.placed) == 2
+    assert made.reserved("both") == ["job"]
+    assert made.server.claims["default/both"]["status"]["reservedFor"] == [
+        {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "job", "uid": "uid-of-job"}
+    ]
+    assert sorted(made.reserved("own")) == ["w-0", "w-1"]
+
+
+@pytest.mark.parametrize(
+    "listed", [{"name": "other", "resourceClaimName": "both"}, {"name": "both", "resourceClaimTemplateName": "both"}]
+)
+def test_an_entry_that_is_not_exactly_the_pods_lists_nothing(listed: dict[str, str]) -> None:
+    """Name, claim and template have to be equal, as in kube-scheduler's `BindTo`."""
+    made = world().claim(shared_claim("both"))
+    made.add(native_group(2, listed), in_group(claiming(a_pod("w").cpu(1), "both")).times(2)).run()
+    assert sorted(made.reserved("both")) == ["w-0", "w-1"]
+
+
+def test_a_claim_of_a_group_that_is_of_no_use_is_taken_back_while_no_pod_of_it_runs() -> None:
+    """Its node is gone; else the group would wait for ever."""
+    claim = shared_claim("both", has=[{"request": "r", "driver": "gpu.example.com", "pool": "z", "device": "gpu-0"}])
+    only_z = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["z"]}]}
+    claim["status"]["allocation"]["nodeSelector"] = {"nodeSelectorTerms": [only_z]}
+    claim["status"]["reservedFor"] = [
+        {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "job", "uid": "uid-of-job"}
+    ]
+    made = world().claim(claim).add(native_group(2, {"name": "both", "resourceClaimName": "both"}))
+    made.add(in_group(claiming(a_pod("w").cpu(1), "both")).times(2)).wait(60)
+    assert len(made.placed) == 2
+    assert made.reserved("both") == ["job"]
 
 
 def test_a_claim_that_alone_kept_its_pod_off_a_node_is_taken_back() -> None:

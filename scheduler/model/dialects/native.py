@@ -1,7 +1,7 @@
 """Kubernetes' own PodGroup and CompositePodGroup (scheduling.k8s.io), and the field of pods that names a PodGroup.
 
 For the list of dialects.  The shapes of 1.36 and 1.37 are read alike, whatever version an object claims.  Workload objects
-are not read: a PodGroup holds a copy of all that its template says.  Shared resource claims and the finalizer are not ours.
+are not read: a PodGroup holds a copy of all that its template says.  The finalizer is not ours.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from .ranks import rank_of
 from .reading import identity
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from scheduler.model.api import ApiPod
 
 NAME = "native"
@@ -60,6 +62,14 @@ class SchedulingConstraints(ApiStruct, frozen=True):
     topology: list[TopologyKey] | None = None
 
 
+class GroupClaim(ApiStruct, frozen=True):
+    """A ResourceClaim that is the group's: by name, or made from a template."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
 class GroupSpec(ApiStruct, frozen=True):
     """The spec of a PodGroup and of a CompositePodGroup."""
 
@@ -70,6 +80,7 @@ class GroupSpec(ApiStruct, frozen=True):
     priority_class_name: str | None = None
     priority: int | None = None
     preemption_policy: str | None = None
+    resource_claims: list[GroupClaim] | None = None
 
 
 class GroupStatus(ApiStruct, frozen=True):
@@ -146,11 +157,25 @@ def _shared(dialect: str, kind: str, api: ApiNativeGroup, problems: list[str]) -
         "priority": priority,
         "preemption_policy": policy,
         "is_one_unit": _is_one_unit(spec.disruption_mode, problems),
+        "shared_claims": tuple(_shared_claims(spec.resource_claims or (), problems)),
         "was_complete": any(
             condition.type in COMPLETE_CONDITIONS and condition.status == "True"
             for condition in api.status.conditions or ()
         ),
     }
+
+
+def _shared_claims(listed: Sequence[GroupClaim], problems: list[str]) -> Iterator[tuple[str, str, str]]:
+    for position, each in enumerate(listed):
+        claim, template = each.resource_claim_name or "", each.resource_claim_template_name or ""
+        if bool(claim) == bool(template):
+            said = "both" if claim else "neither"
+            where = f"spec.resourceClaims[{position}]"
+            problems.append(
+                f"{where}: it has {said}; allowed is one of resourceClaimName and resourceClaimTemplateName"
+            )
+        else:
+            yield each.name, claim, template
 
 
 def _topology(constraints: SchedulingConstraints | None, problems: list[str]) -> TopologyConstraint | None:

@@ -13,7 +13,7 @@ from scheduler.framework.effects import AllocateClaim, ClaimRef, PodRef, Release
 from scheduler.framework.status import Status
 from scheduler.model.device_claims import DeviceClaim
 
-from .claims import consumer_of, group_consumer
+from .claims import consumer_of, shared_consumer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from scheduler.devices.allocator import Given
     from scheduler.model import Pod
     from scheduler.model.device_claims import AllocatedDevice
+    from scheduler.model.gang import Gang
     from scheduler.state.objects import Objects
 
 _WAITING = Status.wait(0, "waits for its devices to be made ready")
@@ -44,30 +45,31 @@ class Steps:
     is_written: bool = False
 
 
-def effects_of(pod: Pod, steps: Steps) -> tuple[AllocateClaim, ...]:
+def effects_of(pod: Pod, steps: Steps, group: Gang | None) -> tuple[AllocateClaim, ...]:
     """Return what has to be written: allocations, and for whom each claim is reserved."""
     effects = []
     for step in steps.steps:
         allocation = None if step.given is None else written(step.given)
-        effects.append(AllocateClaim(_ref(step.claim), consumer_of(pod, step.claim), allocation))
+        effects.append(AllocateClaim(_ref(step.claim), consumer_of(pod, step.claim, group), allocation))
     return tuple(effects)
 
 
-def undoing(pod: Pod, steps: Steps) -> tuple[ReleaseClaim, ...]:
+def undoing(pod: Pod, steps: Steps, group: Gang | None) -> tuple[ReleaseClaim, ...]:
     """Return what undoes the writes; a claim of the pod's group stays reserved, as its other pods may need it."""
     ref = PodRef(pod.namespace, pod.name, pod.uid)
     effects = []
     for step in steps.steps:
         if step.given is None:
             effects.append(ReleaseClaim(ref, _ref(step.claim), keeps_allocation=True))
-        elif group_consumer(pod, step.claim) is None:
+        elif shared_consumer(pod, step.claim, group) is None:
             effects.append(ReleaseClaim(ref, _ref(step.claim), written(step.given)))
     return tuple(effects)
 
 
 def deallocation(pod: Pod, claim: DeviceClaim) -> ReleaseClaim:
-    """Return what takes back an allocation that keeps a pod from every node."""
-    return ReleaseClaim(PodRef(pod.namespace, pod.name, pod.uid), _ref(claim))
+    """Return what takes back an allocation that keeps a pod off nodes, from the pod or, if it has reserved it, its group."""
+    holder = claim.reserved_for[0].uid if claim.reserved_for else pod.uid
+    return ReleaseClaim(PodRef(pod.namespace, pod.name, holder), _ref(claim))
 
 
 def check(steps: Steps, objects: Objects) -> Status | None:

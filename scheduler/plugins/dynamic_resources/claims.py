@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from scheduler.model import Pod
     from scheduler.model.device_claims import DeviceClaim
     from scheduler.model.devices import DeviceClass
+    from scheduler.model.gang import Gang
 
 _GROUP = "scheduling.k8s.io"
 
@@ -67,17 +68,36 @@ def group_consumer(pod: Pod, claim: DeviceClaim) -> dict[str, str] | None:
         return None
     if membership is None or membership.key.name != owner.name or membership.key.namespace != claim.namespace:
         return None
-    return {"apiGroup": _GROUP, "resource": "podgroups", "name": owner.name, "uid": owner.uid}
+    return _group_reference(owner.name, owner.uid)
 
 
-def consumer_of(pod: Pod, claim: DeviceClaim) -> dict[str, str]:
+def listed_consumer(pod: Pod, claim: DeviceClaim, group: Gang | None) -> dict[str, str] | None:
+    """Return a pod's native group as an entry of `reservedFor` if it lists the claim exactly as the pod does; else None.
+
+    As kube-scheduler with DRAWorkloadResourceClaims: API servers without that gate keep no claims of groups.
+    """
+    if group is None:
+        return None
+    for use in pod.claims:
+        entry = (use.name, "" if use.template else use.claim_name, use.template)
+        if use.claim_name == claim.name and entry in group.shared_claims:
+            return _group_reference(group.key.name, group.uid)
+    return None
+
+
+def shared_consumer(pod: Pod, claim: DeviceClaim, group: Gang | None) -> dict[str, str] | None:
+    """Return a pod's group if a claim is the group's, because it was made for it or is listed there; else None."""
+    return group_consumer(pod, claim) or listed_consumer(pod, claim, group)
+
+
+def consumer_of(pod: Pod, claim: DeviceClaim, group: Gang | None) -> dict[str, str]:
     """Return whom a claim is reserved for when a pod is placed: its group for a claim of the group, else the pod."""
-    return group_consumer(pod, claim) or {"resource": "pods", "name": pod.name, "uid": pod.uid}
+    return shared_consumer(pod, claim, group) or {"resource": "pods", "name": pod.name, "uid": pod.uid}
 
 
-def is_reserved(pod: Pod, claim: DeviceClaim) -> bool:
+def is_reserved(pod: Pod, claim: DeviceClaim, group: Gang | None) -> bool:
     """Tell whether a claim is reserved for a pod already."""
-    uid = consumer_of(pod, claim)["uid"]
+    uid = consumer_of(pod, claim, group)["uid"]
     return any(consumer.uid == uid for consumer in claim.reserved_for)
 
 
@@ -92,6 +112,10 @@ def objection_to(claim: DeviceClaim, class_of: Callable[[str], DeviceClass | Non
             if exact.class_name and class_of(exact.class_name) is None:
                 return f"request {name}: device class {exact.class_name} does not exist"
     return ""
+
+
+def _group_reference(name: str, uid: str) -> dict[str, str]:
+    return {"apiGroup": _GROUP, "resource": "podgroups", "name": name, "uid": uid}
 
 
 def _is_of_pod(pod: Pod, claim: DeviceClaim) -> bool:

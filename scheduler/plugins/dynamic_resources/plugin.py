@@ -21,6 +21,7 @@ from scheduler.framework.plugin import AwaitEffects, Plugin
 from scheduler.framework.status import ClusterEvent, Code, PreFilterResult, Reason, Status
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model.devices import Where
+from scheduler.model.dialects.native import NAME as NATIVE_DIALECT
 
 from .answers import CURES, FULL_FOR_NOW, UNAVAILABLE, Answer, Answers, freed_claims, waiting
 from .binding import Step, Steps, check, deallocation, effects_of, failed, is_late, is_ready, undoing
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from scheduler.framework.workload import Workload
     from scheduler.model import Pod
     from scheduler.model.device_claims import DeviceClaim
+    from scheduler.model.gang import Gang
     from scheduler.state.rows import Row
     from scheduler.state.snapshot import Ints, Nodes
 
@@ -74,6 +76,7 @@ class DynamicResources(Plugin):
     Args = DynamicResourcesArgs
     READS_SHAPE_ONLY: ClassVar[bool] = True
     SIGNS_STORAGE_ONLY: ClassVar[bool] = True
+    HELPS_WITHOUT_VICTIMS: ClassVar[bool] = True
 
     def __init__(self, args: DynamicResourcesArgs | None, handle: Handle) -> None:
         """Start with nothing assumed."""
@@ -214,7 +217,7 @@ class DynamicResources(Plugin):
         for step in steps.steps:
             if step.given is not None:
                 self._world.assumed.give_up(step.claim.key, pod.uid, is_written=steps.is_written, now=self.handle.now())
-        for effect in undoing(pod, steps) if steps.is_written else ():
+        for effect in undoing(pod, steps, self._group(pod)) if steps.is_written else ():
             self.handle.emit(effect)
 
     def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> AwaitEffects | None:
@@ -222,11 +225,12 @@ class DynamicResources(Plugin):
         steps: Steps | None = state.read((NAME, pod.uid))
         if steps is None:
             return None
-        if all(step.given is None and is_reserved(pod, step.claim) and is_ready(step.claim) for step in steps.steps):
+        group = self._group(pod)
+        if all(s.given is None and is_reserved(pod, s.claim, group) and is_ready(s.claim) for s in steps.steps):
             return None
         steps.is_written = True
         is_done = partial(check, steps, self.handle.cluster.objects)
-        return AwaitEffects(effects_of(pod, steps), NAME, self._patience, is_done)
+        return AwaitEffects(effects_of(pod, steps, group), NAME, self._patience, is_done)
 
     @property
     def _world(self) -> World:
@@ -247,6 +251,12 @@ class DynamicResources(Plugin):
         assert self._world is not None
         assert self._kept is not None
         return self._kept[1]
+
+    def _group(self, pod: Pod) -> Gang | None:
+        """Return the PodGroup that a pod names, as its object tells; None for single pods and for groups of other dialects."""
+        if pod.membership is None or pod.membership.key.dialect != NATIVE_DIALECT:
+            return None
+        return self.handle.cluster.groups.object(pod.membership.key)
 
     def _needed(self, pod: Pod) -> Needed:
         return needed_claims(pod, self._world.assumed.claim)
@@ -313,6 +323,13 @@ class DynamicResources(Plugin):
             return []
         return [pod for uid, pod in live.pods.items() if uid not in row.pods and pod.node_name]
 
+    def _sole_users(self, pod: Pod) -> tuple[set[str], ...]:
+        """Return who may have reserved a claim that is given up: nobody, the pod, its PodGroup while no pod of it is on a node."""
+        group = self._group(pod)
+        if group is None or any(each.node_name for each in self.handle.cluster.members(group.key)):
+            return set(), {pod.uid}
+        return set(), {pod.uid}, {group.uid}
+
     def _deallocate(
         self, pods: Sequence[Pod], rows: Sequence[Row], of_how_many: Callable[[Iterable[bool]], bool]
     ) -> Status | None:
@@ -321,7 +338,7 @@ class DynamicResources(Plugin):
             for claim in claims:
                 if claim.allocation is None or self._world.assumed.given(claim.key) is not None:
                     continue
-                is_free = all(consumer.uid == pod.uid for consumer in claim.reserved_for)
+                is_free = {consumer.uid for consumer in claim.reserved_for} in self._sole_users(pod)
                 if is_free and of_how_many(self._unusable([claim], row) is not None for row in rows):
                     self.handle.emit(deallocation(pod, claim))
                     return Status.unschedulable(Reason("ClaimDeallocated", DEALLOCATED, CURES))

@@ -56,6 +56,18 @@ def test_versions_are_looked_for_from_the_newest():
     assert (GROUPS.versions, GROUPS.resource) == (("v1alpha3",), "compositepodgroups")
 
 
+def test_claims_of_a_group_are_read_by_name_and_by_template():
+    """Each entry has one of the two; anything else is a problem, and the pods wait."""
+    one, two = {"name": "a", "resourceClaimName": "c"}, {"name": "b", "resourceClaimTemplateName": "t"}
+    assert pod_group(resourceClaims=[one, two]).shared_claims == (("a", "c", ""), ("b", "", "t"))
+    assert pod_group().shared_claims == ()
+    wrong = pod_group(resourceClaims=[{"name": "a"}, one | two])
+    assert wrong.problems == (
+        "spec.resourceClaims[0]: it has neither; allowed is one of resourceClaimName and resourceClaimTemplateName",
+        "spec.resourceClaims[1]: it has both; allowed is one of resourceClaimName and resourceClaimTemplateName",
+    )
+
+
 def test_a_gang_policy_has_a_minimum():
     """The count is of pods."""
     gang = pod_group()
