@@ -22,8 +22,10 @@ from .workloads import workload_key
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from scheduler.framework.plugin import PostFilterResult
     from scheduler.framework.workload import Workload
     from scheduler.model import Pod
+    from scheduler.state.snapshot import Undo
 
     from .core import Core
     from .cycle import Outcome
@@ -99,12 +101,12 @@ class Commit:
         outcome.status = self.advance(flight)
         return ("scheduled", reserved) if outcome.status is None else ("error", ())
 
-    def refuse(self, live: Workload, attempted: Workload, outcome: Outcome) -> str:
+    def refuse(self, live: Workload, attempted: Workload, placer: Placer, outcome: Outcome) -> str:
         """Set a workload aside, with the evictions that make room for it if there is a plan; return the result."""
         core, now = self._core, self._core.clock()
         status = outcome.status
         assert status is not None
-        if outcome.room is not None and not set(outcome.room.nominations) <= live.pods.keys():
+        if outcome.room is not None and not self._would_fit(live, placer, outcome.room):
             core.queue.fail(live.key, _OUTDATED, now, rests=live.attempts > 0)
             return OUTDATED
         if outcome.room is not None:
@@ -295,6 +297,32 @@ class Commit:
         for step in reversed(undo):
             step()
         return held
+
+    def _would_fit(self, live: Workload, placer: Placer, room: PostFilterResult) -> bool:
+        """Tell whether a plan still holds, if the cluster changed while it was made: its pods fit once its victims are gone."""
+        if not set(room.nominations) <= live.pods.keys():
+            return False
+        if self._core.cluster.generation == placer.snapshot.generation:
+            return True
+        snapshot, runtime = self._core.cluster.snapshot(), self._core.runtime_of(live)
+        undo: list[Undo] = []
+        try:
+            for victim in room.victims:
+                row = snapshot.row_of.get(victim.node_name)
+                if row is not None and victim.pod.uid in snapshot.all_rows[row].pods:
+                    undo.append(snapshot.remove(victim.pod.uid, row))
+            for uid, name in room.nominations.items():
+                pod, row = live.pods[uid], snapshot.row_of.get(name)
+                if row is None:
+                    return False
+                state = placer.candidate(pod).state
+                if not runtime.filter(state, pod, snapshot.nodes.select(np.array([row]))).passes()[0]:
+                    return False
+                undo.append(snapshot.place(pod, row))
+        finally:
+            for step in reversed(undo):
+                step()
+        return True
 
     def _leave_queue(self, live: Workload, attempted: Workload, seats: dict[str, Seat], now: float) -> None:
         """Take the reserved pods out of the queue; surplus members that found no place stay, refused."""

@@ -213,7 +213,7 @@ class Engine:
             result, seats = self._commit.place(live, attempt.workload, placer, outcome)
         else:
             placer.clear()
-            result = self._commit.refuse(live, attempt.workload, outcome)
+            result = self._commit.refuse(live, attempt.workload, placer, outcome)
         if self._on_decision is not None and facts is not None and result != OUTDATED:
             self._on_decision(facts.decision(self._cycle_number, self._clock(), generation, result, seats))
 

@@ -358,3 +358,28 @@ def test_room_is_kept_by_the_priority_of_the_group_however_it_is_stated(is_by_cl
     assert world.evicted == ["weak"]
     world.add(a_pod("middle").gpus(8).cpu(1).priority(5)).wait(40)
     assert world.placed == {"middle": "n0"}
+
+
+@pytest.mark.parametrize("change", ["cordoned", "gone", "taken"])
+def test_a_plan_is_checked_again_before_the_first_eviction(change):
+    """The room that a plan would make is of no use any more when the plan is there: nobody is evicted."""
+    world = World(nodes(2), low_nodes(2), a_gang("job", 2), members("job", 2, priority=10))
+    steps = 0
+    while steps == 0 or world.engine._attempt is not None:  # the plan is complete just before the last step
+        probe = World(nodes(2), low_nodes(2), a_gang("job", 2), members("job", 2, priority=10))
+        for _ in range(steps + 1):
+            probe.engine.step(1)
+        if probe.engine._attempt is None:
+            break
+        world.engine.step(1)
+        steps += 1
+    assert world.engine._attempt is not None
+    if change == "cordoned":
+        world.add(a_node("n1").gpus(8).cpu("64").memory("512Gi").pods(110).cordoned())
+    elif change == "gone":
+        world.remove_node("n1")
+    else:
+        world.remove("low-1").add(running("top", "n1", priority=99))
+    world.run().wait(5)
+    assert world.evicted == []
+    stays(world)

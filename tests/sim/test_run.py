@@ -273,3 +273,14 @@ def test_the_invariants_hold_in_any_world(count: int, gangs: list[Any], singles:
             found.phase,
             found.reason,
         )
+
+
+def test_a_victim_that_wants_notice_is_told_and_goes_at_its_time() -> None:
+    """A more important pod comes after 10 s; the victim wants 60 s, and the simulation has no more than that between them."""
+    low = a_pod("low", 8)
+    low["metadata"]["annotations"][f"{PREFIX}/eviction-notice-seconds"] = "60"
+    simulation = run_checked(start(a_world(*nodes(1), low, a_pod("high", 8, submit=10, run=5, priority=100))))
+    assert [event.reason for event in simulation.cluster.events].count("EvictionNotice") == 1
+    started = workload(simulation.outcome(), "high").started
+    assert started is not None
+    assert 70 <= started <= 110  # its own grace period comes after the notice
