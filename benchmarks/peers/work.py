@@ -1,7 +1,7 @@
 """Work: what the engine does for a pod, counted instead of timed, so that any machine counts the same.
 
 Counted are node evaluations (a Filter or Score that looks at a node), rows that something kept by rows looked at again,
-and calls of plugins at their points.
+calls of plugins at their points, and searches for devices on a node.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from benchmarks.engine import Bench
+from scheduler.devices.allocator import allocate
 from scheduler.engine import inputs as i
 from scheduler.framework.effects import BindPod
 from scheduler.state.row_cache import RowFollower
-from tests.builders import a_gang, a_pod
+from tests.builders import a_gang, a_node, a_pod
+from tests.devices.cases import gpus
+from tests.engine.device_world import DeviceWorld, claiming, node_slice, shared_claim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -59,6 +62,7 @@ class Counter:
 
     rows: int = 0
     calls: int = 0
+    searches: int = 0
 
 
 @contextmanager
@@ -75,8 +79,13 @@ def counting() -> Iterator[Counter]:
         catch_up(follower, snapshot, changes)
 
     def called(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and frame.f_code.co_name in POINTS and "/scheduler/plugins/" in frame.f_code.co_filename:
+        if event != "call":
+            return
+        code = frame.f_code
+        if code.co_name in POINTS and "/scheduler/plugins/" in code.co_filename:
             counter.calls += 1
+        elif code is allocate.__code__:
+            counter.searches += 1
 
     RowFollower.catch_up = counted  # type: ignore[method-assign]
     sys.setprofile(called)
@@ -119,8 +128,8 @@ def gang(bench: Bench, name: str, size: int, gpus: int) -> list[Pod]:
 
 
 def singles() -> Figures:
-    """200 plain pods, one after the other, on 200 nodes."""
-    return one_by_one(Bench(200), [a_pod(f"p{k}").cpu("100m").build() for k in range(200)])
+    """100 plain pods, one after the other, on 100 nodes."""
+    return one_by_one(Bench(100), [a_pod(f"p{k}").cpu("100m").build() for k in range(100)])
 
 
 def gangs() -> Figures:
@@ -131,23 +140,36 @@ def gangs() -> Figures:
 
 
 def whole() -> Figures:
-    """One gang of 128 pods with 8 GPUs on 128 nodes."""
-    bench = Bench(128)
-    return measured(bench, gang(bench, "g", 128, 8))
+    """One gang of 64 pods with 8 GPUs on 64 nodes."""
+    bench = Bench(64)
+    return measured(bench, gang(bench, "g", 64, 8))
 
 
 def refused() -> Figures:
-    """One gang of 10 pods with 8 GPUs on 128 full nodes."""
-    bench = Bench(128)
+    """One gang of 10 pods with 8 GPUs on 64 full nodes."""
+    bench = Bench(64)
     bench.fill(lambda _: 0)
     return measured(bench, gang(bench, "g", 10, 8), placed=False)
+
+
+def claims() -> Figures:
+    """40 pods, one after the other, with claims that somebody made for them, on 20 nodes with 4 devices."""
+    nodes = [a_node(f"n{k:02}").cpu(8) for k in range(20)]
+    world = DeviceWorld(nodes, slices=[node_slice(f"n{k:02}", *gpus(4)) for k in range(20)])
+    with counting() as counter:
+        for k in range(40):
+            world.claim(shared_claim(f"c{k}")).add(claiming(a_pod(f"p{k}").cpu("10m"), f"c{k}")).run()
+    if len(world.placed) != 40:
+        raise RuntimeError(f"{len(world.placed)} of 40 pods were placed")
+    return {"device_searches_per_pod": counter.searches / 40}
 
 
 SCENARIOS: dict[str, Callable[[], Figures]] = {
     "engine: plain pods one by one": singles,
     "engine: gangs of 4 × 2 GPUs": gangs,
-    "engine: one gang of 128": whole,
+    "engine: one gang of 64": whole,
     "engine: a gang without room": refused,
+    "engine: pods with claims": claims,
 }
 
 

@@ -89,7 +89,7 @@ class Answers:
 
         `others` are served as well, before the pod; `freed` are claims whose devices are taken to be free.
         """
-        if others or freed or self._world.catalog.has_shared or not all(is_exclusive(pod, claim) for claim in claims):
+        if others or freed or self._world.catalog.has_shared:
             return self.serve(pod, claims, place, others, freed)
         key = (place.site.name, tuple(self._world.wish(claim) for claim in claims))
         stamp = (self._world.stamp(place), id(place))

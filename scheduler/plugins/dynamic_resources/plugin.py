@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 
     from .answers import Claimant
 
+    #: Pods that matter for every node, or None if they differ from node to node.
+    Others = list[Claimant] | None
+
 NAME = "DynamicResources"
 MOST_IN_VAIN = 3
 """On so many nodes the search for devices may give up; then it is not tried on others."""
@@ -132,8 +135,9 @@ class DynamicResources(Plugin):
         claims = self._needed(pod).claims
         reasons: dict[tuple[Code, Reason], list[int]] = {}
         in_vain = 0
+        everywhere = self._others_everywhere(claims, nodes)
         for position, index in enumerate(nodes.rows.tolist()):
-            answer = self._answer(pod, claims, nodes.snapshot.all_rows[index], index, nodes)
+            answer = self._answer(pod, claims, nodes.snapshot.all_rows[index], index, nodes, everywhere)
             if answer.status is not None:
                 positions = reasons.setdefault((answer.status.code, answer.status.reasons[0]), [])
                 positions.append(position)
@@ -152,8 +156,8 @@ class DynamicResources(Plugin):
         claims = self._needed(pod).claims if pod.claims else ()
         if not any(request.alternatives for claim in claims for request in claim.requests):
             return np.zeros(len(nodes), dtype=np.int64)
-        rows = nodes.snapshot.all_rows
-        answers = [self._answer(pod, claims, rows[i], i, nodes) for i in nodes.rows.tolist()]
+        rows, everywhere = nodes.snapshot.all_rows, self._others_everywhere(claims, nodes)
+        answers = [self._answer(pod, claims, rows[i], i, nodes, everywhere) for i in nodes.rows.tolist()]
         return np.array([preference(claims, answer.given) for answer in answers], dtype=np.int64)
 
     def normalize(self, state: CycleState, pod: Pod, scores: Ints) -> Ints:
@@ -278,21 +282,23 @@ class DynamicResources(Plugin):
                 return Status.unresolvable(UNAVAILABLE)
         return None
 
-    def _answer(self, pod: Pod, claims: Sequence[DeviceClaim], row: Row, index: int, nodes: Nodes) -> Answer:
+    def _answer(
+        self, pod: Pod, claims: Sequence[DeviceClaim], row: Row, index: int, nodes: Nodes, everywhere: Others
+    ) -> Answer:
         """Return what a node can do for a pod as the snapshot is now."""
         unusable = self._unusable(claims, row)
         open_claims = [claim for claim in claims if claim.allocation is None]
         if not open_claims:
             return Answer(status=unusable)
-        answer = self._open_answer(pod, open_claims, row, index, nodes, is_usable=unusable is None)
+        others = everywhere if everywhere is not None else self._others(None, open_claims, index, nodes)
+        answer = self._open_answer(pod, open_claims, row, others, is_usable=unusable is None)
         return answer if answer.status is not None or unusable is None else Answer(status=unusable)
 
     def _open_answer(
-        self, pod: Pod, open_claims: Sequence[DeviceClaim], row: Row, index: int, nodes: Nodes, *, is_usable: bool
+        self, pod: Pod, open_claims: Sequence[DeviceClaim], row: Row, others: Sequence[Claimant], *, is_usable: bool
     ) -> Answer:
         """Return what a node can do for the claims that have no devices; `is_usable`: those that have some can be used there."""
         world, releases = self._world, self.args.preemption_releases_claims and is_usable
-        others = self._others(None, open_claims, index, nodes)
         place = world.place(row.node)
         freed = freed_claims(self._lifted(row), world) if releases else ()
         answer = self._answers.ask(pod, open_claims, place, others, freed)
@@ -311,10 +317,18 @@ class DynamicResources(Plugin):
         if not known:
             return []
         world = self._world
-        is_local = not world.catalog.has_shared and all(c.controller is not None for c in claims)
-        where = [index] if is_local else sorted(known)
+        where = [index] if self._is_local(claims) else sorted(known)
         placed = ((other, rows[row].node) for row in where for other in known.get(row, ()))
         return waiting(world, (pair for pair in placed if pod is None or pair[0].uid != pod.uid))
+
+    def _others_everywhere(self, claims: Sequence[DeviceClaim], nodes: Nodes) -> Others:
+        """Return those others at once if they are the same for every node; else None."""
+        open_claims = [claim for claim in claims if claim.allocation is None]
+        return None if self._is_local(open_claims) else self._others(None, open_claims, -1, nodes)
+
+    def _is_local(self, claims: Sequence[DeviceClaim]) -> bool:
+        """Tell whether only pods on a node itself matter for what claims get there: no device and no claim is shared."""
+        return not self._world.catalog.has_shared and all(claim.controller is not None for claim in claims)
 
     def _lifted(self, row: Row) -> list[Pod]:
         """Return the pods that a what-if has taken off a node."""
