@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.framework.counting import Counting
+from scheduler.framework.handle import OVERDUE_SECONDS
 from scheduler.framework.runtime import call
 from scheduler.model.hypernode import HyperNode
 from scheduler.state.fabrics import Fabrics, UnknownLevelError
@@ -20,6 +21,7 @@ from scheduler.topology.hypernodes import HYPERNODES
 
 from .candidates import Candidate
 from .holders import Holder, Holders
+from .kept import KeptRooms
 from .parts import parts_of
 from .placement import Placer
 
@@ -41,12 +43,11 @@ if TYPE_CHECKING:
     from scheduler.topology.fabric import Fabric
 
     from .flights import Flights
+    from .kept import Kept
     from .parts import Part
 
 #: Shapes that are kept from cycle to cycle; a shape of a cluster of 5,000 nodes takes about 0.3 MB.
 _MOST_CANDIDATES = 64
-#: A pod that is still there so long after its grace period has ended is not counted on to go.
-OVERDUE_SECONDS = 120.0
 #: For so long nobody is evicted for a pod on a node where binding it failed: who is refused for ever must not clear nodes for ever.
 BAR_SECONDS = 300.0
 
@@ -76,6 +77,9 @@ class Access:
         self._clock = clock
         self._runtimes = runtimes
         self._ties = ties
+        self._kept = KeptRooms(cluster)
+        #: All budgets as they were last, and sorted.
+        self._budgets: tuple[list[Budget], list[Budget]] = ([], [])
         self._candidates: dict[tuple[str, object], Candidate] = {}
         #: The gang that was looked at last, its parts, and who keeps it out of domains: the same for all tries of an attempt.
         self._in_parts: tuple[Workload, Part, Holders, int] | None = None
@@ -121,7 +125,10 @@ class Access:
 
     def budgets(self) -> Sequence[Budget]:
         """Return all PodDisruptionBudgets, sorted by namespace and name."""
-        return [budget for _, budget in sorted(self.cluster.budgets.items())]
+        budgets = list(self.cluster.budgets.values())
+        if budgets != self._budgets[0]:
+            self._budgets = budgets, [budget for _, budget in sorted(self.cluster.budgets.items())]
+        return self._budgets[1]
 
     def is_ours(self, pod: Pod) -> bool:
         """Tell whether a pod is left to a profile of this process."""
@@ -137,8 +144,7 @@ class Access:
         """Tell which nodes pass every Filter, with nominated pods counted, as the snapshot is now."""
         runtime, snapshot = self._runtimes[pod.scheduler_name], self.snapshot
         passing = runtime.filter(state, pod, nodes).passes()
-        names = {snapshot.all_rows[row].node.name for row in nodes.rows.tolist()} if len(nodes) == 1 else None
-        nominated = self._nominated_rows({pod.uid}, pod.priority, names)
+        nominated = self._kept.against(pod.priority, (pod.uid,), snapshot)
         for position in np.flatnonzero(passing & np.isin(nodes.rows, list(nominated))) if nominated else ():
             row, mark = int(nodes.rows[position]), snapshot.mark()
             undo = [snapshot.place(other, row) for other in nominated[row]]
@@ -154,7 +160,7 @@ class Access:
         """Return what Filter says of a row as the snapshot is now: with nominated pods counted, then without."""
         runtime, snapshot = self._runtimes[pod.scheduler_name], self.snapshot
         nodes = snapshot.nodes
-        nominated = self._nominated_rows({pod.uid}, pod.priority, (snapshot.all_rows[row].node.name,)).get(row)
+        nominated = self._kept.against(pod.priority, (pod.uid,), snapshot).get(row)
         if nominated:
             mark = snapshot.mark()
             undo = [snapshot.place(other, row) for other in nominated]
@@ -175,11 +181,9 @@ class Access:
         if found is None:
             return None
         plugin, asked = found
-        asks = tuple([(resource, count) for resource, count in sorted(asked.items()) if count > 0])
+        asks = tuple([(resource, count) for resource, count in asked.items() if count > 0])
 
-        def kept(row: int) -> Sequence[Pod]:
-            return self._nominated_rows({pod.uid}, pod.priority, (snapshot.all_rows[row].node.name,)).get(row, ())
-
+        kept = self._kept.against(pod.priority, (pod.uid,), snapshot)
         is_open = runtime.opened(state, pod, snapshot.nodes)
         return Counting(asks, is_open, kept, partial(runtime.verdict_of, plugin, state, pod))
 
@@ -206,7 +210,7 @@ class Access:
             for uid in own
             if (names := self.avoided.get(uid)) is not None
         }
-        kept = self._nominated_rows(own, workload.priority)
+        kept = self._kept.against(workload.priority, own, self.snapshot)
         placer = Placer(self.snapshot, pods, self._candidates_of(pods, kept), nominations, avoided)
         if self.barred:
             self._bar(placer, own)
@@ -315,7 +319,7 @@ class Access:
                         found.append(Holder(member, row, is_nominated=False))
                 for member in self.cluster.members(other.key):
                     node, nominated = self.cluster.node_of(member.uid), self.cluster.nominations.get(member.uid)
-                    is_there = node is not None or self._weight(member) >= priority
+                    is_there = node is not None or self._kept.weight(member) >= priority
                     name = node or nominated
                     if not member.is_terminal and is_there and name is not None and name in rows:
                         found.append(Holder(member, rows[name], node is None))
@@ -335,7 +339,7 @@ class Access:
                     return True
         return False
 
-    def _candidates_of(self, pods: Sequence[Pod], kept: Mapping[int, list[Pod]]) -> dict[str, Candidate]:
+    def _candidates_of(self, pods: Sequence[Pod], kept: Kept) -> dict[str, Candidate]:
         """Return each pod's candidate: one for each shape, from an earlier cycle where plugins allow it."""
         runtime = self._runtimes[pods[0].scheduler_name]
         ties, found, by_shape = self._ties.of(self.snapshot), {}, dict[object, Candidate]()
@@ -369,30 +373,7 @@ class Access:
 
     def kept_for(self, workload: Workload, node_name: str) -> list[Pod]:
         """Return the pods for which room is kept on a node against a workload."""
-        there = self.cluster.nominated_on(node_name)
-        return [pod for pod in there if pod.uid not in workload.pods and self._weight(pod) >= workload.priority]
-
-    def _nominated_rows(self, own: set[str], priority: int, names: Iterable[str] | None = None) -> dict[int, list[Pod]]:
-        """Return the pods, by row, for which room is kept against a workload of this priority."""
-        found: dict[int, list[Pod]] = {}
-        for name in self.cluster.nominated_nodes() if names is None else names:
-            row = self.snapshot.row_of.get(name)
-            if row is None:
-                continue
-            pods = [p for p in self.cluster.nominated_on(name) if self._weight(p) >= priority and p.uid not in own]
-            if pods:
-                found[row] = pods
-        return found
-
-    def _weight(self, pod: Pod) -> int:
-        """Return a pod's priority, or what its group states, by class or as a number, if that is lower: so much room is kept for it."""
-        key = self.cluster.gang_of(pod)
-        gang = self.cluster.gangs.get(key) if key is not None else None
-        if gang is None:
-            return pod.priority
-        named = self.cluster.priority_classes.get(gang.priority_class_name)
-        stated = (named.value if named is not None else None, gang.priority)
-        return min((pod.priority, *(value for value in stated if value is not None)))
+        return [pod for pod in self._kept.on(node_name, workload.priority) if pod.uid not in workload.pods]
 
 
 def _constraints(gang: Gang) -> list[TopologyConstraint]:

@@ -15,6 +15,7 @@ from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.status import Code, Reason, Status
 
 from .gains import gains_of
+from .kept import Kept
 from .messages import narrowed_text
 from .statuses import Statuses
 from .totals import TIE_BITS, Totals
@@ -47,7 +48,7 @@ class Candidate:
         self._runtime = runtime
         self._snapshot = snapshot
         self._asks: dict[str, int] | None = None
-        self._nominated: Mapping[int, list[Pod]] = {}
+        self._nominated = Kept()
         self._refused_by_nominated: dict[int, Status] = {}
         self._ties: Ints = _NONE
         self._epoch = -1
@@ -77,13 +78,11 @@ class Candidate:
         """What one pod counts against free resources; None if nobody counts (`Runtime.counted_requests`)."""
         return self._asks
 
-    def attend(self, pod: Pod, nominated: Mapping[int, list[Pod]], ties: Ints) -> None:
+    def attend(self, pod: Pod, nominated: Kept, ties: Ints) -> None:
         """Serve another attempt: look again at rows where room was kept for others, or is now."""
         self.pod = pod
-        former, self._nominated = self._nominated, nominated
-        if former or nominated:
-            rows = dict.fromkeys((*former, *nominated))
-            self._noted.update({row: None for row in rows if former.get(row) != nominated.get(row)})
+        self._noted.update(dict.fromkeys(nominated.changed_since(self._nominated)))
+        self._nominated = nominated
         if ties is not self._ties:
             self._ties = ties
             self._is_scored = self._is_scored and len(ties) == len(self._feasible)
@@ -225,7 +224,8 @@ class Candidate:
             self._evaluate()
             return
         open_rows = [row for row in changed if self._open[row]]
-        is_plain = is_settled and len(open_rows) <= _FEW and not (self._nominated or self._refused_by_nominated)
+        kept, refused = self._nominated, self._refused_by_nominated
+        is_plain = is_settled and len(open_rows) <= _FEW and not any(row in kept or row in refused for row in open_rows)
         if is_plain and (not open_rows or self._evaluate_few(open_rows)):
             return
         rows = np.array(open_rows, dtype=np.int64)

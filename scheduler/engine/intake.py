@@ -262,6 +262,7 @@ class Intake:
             self._class_users_changed(happened.name)
 
     def _class_users_changed(self, name: str) -> None:
+        self._core.cluster.asides.restart()
         for gang in list(self._core.cluster.gangs.values()):
             if gang.priority_class_name == name:
                 self._groups.members_changed(gang.key, self._core.clock())
@@ -326,7 +327,7 @@ class Intake:
         core, now = self._core, self._core.clock()
         if happened.is_gone:
             return
-        core.cluster.evicted.discard(happened.uid)
+        core.cluster.expect_stay(happened.uid)
         pod = core.cluster.pods.get(happened.uid)
         gang = core.cluster.gang_of(pod) if pod is not None else None
         if gang is not None:

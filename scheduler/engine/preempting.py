@@ -243,7 +243,9 @@ class Preempting:
         keys = [key for key, plan in self._plans.items() if plan.deadline <= now]
         for key in keys:
             victims = self._plans[key].victims
-            self._stuck.update(uid for uid in victims if self._is_there(uid) and self.notices.of(uid) is None)
+            for uid in [uid for uid in victims if self._is_there(uid) and self.notices.of(uid) is None]:
+                self._stuck.add(uid)
+                self._cluster.note_aside(uid)
             self.end(key)
         self.notices.withdraw_orphans(now, self._plans)
         return list(dict.fromkeys((*keys, *self.notices.come_due(now))))

@@ -121,6 +121,6 @@ def evict_members(core: Core, gang: Gang, members: list[Pod], reason: str, messa
         if flight is not None and not flight.is_binding:
             flights[id(flight)] = flight
         else:
-            core.cluster.evicted.add(pod.uid)
+            core.cluster.expect_leave(pod.uid)
             core.emit(EvictPod(pod_key(pod), reason, message, pod.grace_period_seconds))
     return list(flights.values())

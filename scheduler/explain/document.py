@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from scheduler.config import Profile
     from scheduler.model import Pod
-    from scheduler.plugins.preemption.default import Candidate
+    from scheduler.plugins.preemption.candidate import Candidate
 
     from .explanation import Explanation, PreemptionExplanation
 

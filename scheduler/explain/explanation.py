@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from scheduler.framework.status import Status
     from scheduler.framework.verdicts import Verdicts
     from scheduler.model import Budget, Pod
-    from scheduler.plugins.preemption.default import Candidate
+    from scheduler.plugins.preemption.candidate import Candidate
     from scheduler.state.snapshot import Ints
 
 

@@ -10,14 +10,9 @@ from typing import TYPE_CHECKING
 from scheduler.framework.plugin import Failure, PostFilterResult
 from scheduler.framework.runtime import PluginError, call
 from scheduler.framework.status import Code, Reason, Status
-from scheduler.plugins.preemption.default import (
-    Candidate,
-    DefaultPreemption,
-    best_of,
-    conclusion,
-    dry_runs,
-    ineligible,
-)
+from scheduler.plugins.preemption.candidate import Candidate, best_of
+from scheduler.plugins.preemption.default import DefaultPreemption, conclusion, ineligible
+from scheduler.plugins.preemption.dry_run import dry_runs
 
 from .explanation import PreemptionExplanation
 

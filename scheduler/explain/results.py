@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from scheduler.framework.status import Status
     from scheduler.framework.verdicts import Verdicts
-    from scheduler.plugins.preemption.default import Candidate
+    from scheduler.plugins.preemption.candidate import Candidate
 
     from .explanation import Explanation, PreemptionExplanation
 

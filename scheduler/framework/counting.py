@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from scheduler.model import Pod
     from scheduler.state.rows import Row
@@ -26,8 +26,8 @@ class Counting:
     asks: tuple[tuple[str, int], ...]
     #: Rows that no Filter refuses by the Node object alone, shape (rows,).
     open: Bools
-    #: Pods for which room is kept on a row, against this one; the most important first.
-    kept: Callable[[int], Sequence[Pod]]
+    #: Pods for which room is kept, against this one, by row.
+    kept: Mapping[int, Sequence[Pod]]
     #: What the Filter that counts says of a node with the pods that a record has; None if it passes.
     verdict: Callable[[Row], Status | None]
 
@@ -36,7 +36,7 @@ class Counting:
 
         None if the pod does not fit without all of them. O(weak pods and those for which room is kept).
         """
-        offered, requested, kept = record.node.allocatable, record.requested, self.kept(row)
+        offered, requested, kept = record.node.allocatable, record.requested, self.kept.get(row, ())
         places = offered.get("pods", 0) - len(record.pods) + len(weak) - len(kept) - 1
         rooms: list[tuple[str, int]] = []
         for resource, count in self.asks:
@@ -55,7 +55,7 @@ class Counting:
         made = record.copy()
         for pod in weak:
             made.drop(pod.uid)
-        for pod in self.kept(row):
+        for pod in self.kept.get(row, ()):
             made.add(pod)
         status = self.verdict(made)
         assert status is not None

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from .status import Status
     from .workload import Workload
 
+#: A pod that is still there so long after its grace period has ended is not counted on to go (`Handle.is_stuck`).
+OVERDUE_SECONDS = 120.0
+
 
 @dataclass(slots=True)
 class WaitingPod:

@@ -48,6 +48,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from .status import Code
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from scheduler.model import Pod
-    from scheduler.state.snapshot import Bools, Nodes
+    from scheduler.state.snapshot import Bools, Ints, Nodes
 
     from .effects import Effect
     from .handle import Handle
@@ -140,11 +142,12 @@ class Failure:
     #: The rows that evictions may help, if that is known without the statuses: shape (nodes,).
     resolvable: Bools | None = None
 
-    def resolvable_rows(self) -> list[int]:
-        """Return the rows that evictions may help: those whose status is Unschedulable."""
+    def resolvable_rows(self) -> Ints:
+        """Return the rows that evictions may help, ascending: those whose status is Unschedulable."""
         if self.resolvable is not None:
-            return [int(row) for row in self.resolvable.nonzero()[0]]
-        return [i for i, s in enumerate(self.statuses) if s is not None and s.code is Code.UNSCHEDULABLE]
+            return np.flatnonzero(self.resolvable)
+        rows = [i for i, s in enumerate(self.statuses) if s is not None and s.code is Code.UNSCHEDULABLE]
+        return np.array(rows, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)

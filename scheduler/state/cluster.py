@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.model.gang import PREFIX
 
+from .change_log import ChangeLog
 from .demand import Demand
 from .groups import Groups
 from .image_sizes import ImageSizes
@@ -44,7 +45,10 @@ class ClusterState:
         #: Pod uid to the node where room is kept for it.
         self.nominations: dict[str, str] = {}
         #: Who belongs to which gang, and the gangs by key.
-        self.groups = Groups()
+        #: Nodes, and gangs, of which something changed that no row of a snapshot shows: room kept for somebody, evictions
+        #: asked for, victims that do not go, and what else is known of a gang's members.
+        self.asides: ChangeLog[str | GangKey] = ChangeLog()
+        self.groups = Groups(self.asides.note)
         self.gangs = self.groups.gangs
         #: Gangs that go on below their minimum: none of their members waits for another one.
         self.shrunk: set[GangKey] = set()
@@ -57,7 +61,7 @@ class ClusterState:
         self.demand = Demand()
         #: Grows with every change that a snapshot would show.
         self.generation = 0
-        #: Uids of pods whose eviction was asked for; they are as good as gone for whoever counts on them.
+        #: Uids of pods whose eviction was asked for (`expect_leave`); they are as good as gone for whoever counts on them.
         self.evicted: set[str] = set()
         #: Gangs that were evicted, and the nodes that their members were on.
         self.former_nodes: dict[GangKey, list[str]] = {}
@@ -126,12 +130,14 @@ class ClusterState:
         if RESTARTABLE in pod.annotations:
             self.restartable.add(pod.uid)
         self.demand.replace(former, pod)
+        self._note_nomination(pod.uid)
         if pod.node_name:
             self.assumed.pop(pod.uid, None)
             self.nominate(pod.uid, "")
         elif pod.nominated_node_name != (former.nominated_node_name if former else ""):
             self.nominate(pod.uid, pod.nominated_node_name)
         if former is not None and former.membership is not None and former.membership != pod.membership:
+            self._note_gang(former)
             self.groups.leave(former)
         self.groups.join(pod)
         self._count(pod.uid)
@@ -151,6 +157,7 @@ class ClusterState:
         if ended.pop(uid, uid) is None and not ended:
             del self._ended_on[pod.node_name]
         self.demand.replace(pod, None)
+        self._note_gang(pod)
         self._count(uid)
         self.groups.leave(pod)
         return pod
@@ -160,12 +167,20 @@ class ClusterState:
         self.assumed[uid] = node_name
         if self.nominations.get(uid, node_name) != node_name:
             self.released.append(self.nominations[uid])
+        self._note_nomination(uid)
         self._count(uid)
 
     def forget(self, uid: str) -> None:
         """Take an assumption back."""
         if self.assumed.pop(uid, None) is not None:
+            self._note_nomination(uid)
             self._count(uid)
+
+    def note_aside(self, uid: str) -> None:
+        """Tell readers of `asides` that something is known of a placed pod that its row does not show."""
+        if (name := self.node_of(uid)) is not None:
+            self.asides.note(name)
+            self._note_gang(self.pods[uid])
 
     def nominate(self, uid: str, node_name: str) -> None:
         """Keep room for a pod on a node; the empty name takes it back."""
@@ -173,6 +188,7 @@ class ClusterState:
         if self.watched is not None and (former is not None or node_name):
             self.watched.add(uid)
         if former is not None:
+            self.asides.note(former)
             on_former = self._nominated_on[former]
             on_former.pop(uid, None)
             if not on_former:
@@ -180,11 +196,13 @@ class ClusterState:
             if former not in (node_name, self.node_of(uid)):
                 self.released.append(former)
         if node_name:
+            self.asides.note(node_name)
             self.nominations[uid] = node_name
             self._nominated_on.setdefault(node_name, {})[uid] = None
 
     def expect(self, pod: Pod, node_name: str) -> None:
         """Keep room on a node for a pod that does not exist yet; its uid is nobody's. `expect_no_more` is the inverse."""
+        self.asides.note(node_name)
         self._expected[pod.uid] = (pod, node_name)
         self._expected_on.setdefault(node_name, {})[pod.uid] = None
 
@@ -195,6 +213,7 @@ class ClusterState:
         del on_node[uid]
         if not on_node:
             del self._expected_on[node_name]
+        self.asides.note(node_name)
         self.released.append(node_name)
 
     def counts_as_placed(self, pod: Pod) -> bool:
@@ -210,12 +229,14 @@ class ClusterState:
     def expect_leave(self, uid: str) -> None:
         """Take that a pod is as good as gone, as its eviction was asked for or announced. `expect_stay` is the inverse."""
         self.evicted.add(uid)
+        self.note_aside(uid)
         if self.watched is not None:
             self.watched.add(uid)
 
     def expect_stay(self, uid: str) -> None:
         """Count a pod as staying again."""
         self.evicted.discard(uid)
+        self.note_aside(uid)
         if self.watched is not None:
             self.watched.add(uid)
 
@@ -306,6 +327,8 @@ class ClusterState:
         if self.watched is not None:
             self.watched.add(uid)
         pod = self.pods.get(uid)
+        if pod is not None:
+            self._note_gang(pod)
         target = (pod.node_name or self.assumed.get(uid, "")) if pod and not pod.is_terminal else ""
         former = self._placed.get(uid, "")
         if former and former != target:
@@ -323,6 +346,15 @@ class ClusterState:
             if target in self._rows:
                 self._rows[target].put(pod)
             self._touch(target)
+
+    def _note_nomination(self, uid: str) -> None:
+        """Tell that a pod that is nominated, or what it asks for, counts otherwise than before."""
+        if (name := self.nominations.get(uid)) is not None:
+            self.asides.note(name)
+
+    def _note_gang(self, pod: Pod) -> None:
+        if pod.membership is not None:
+            self.asides.note(self.groups.root_of(pod.membership.key))
 
     def _touch(self, node_name: str) -> None:
         self._dirty.add(node_name)

@@ -13,7 +13,7 @@ import msgspec
 from scheduler.model.gang import Gang, GangKey, Subgroup
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from scheduler.model import Pod
 
@@ -25,8 +25,9 @@ _COMPOSITE = "-composite"
 class Groups:
     """Gangs by the key of their root.  `gangs` is to be read only."""
 
-    def __init__(self) -> None:
-        """Start empty."""
+    def __init__(self, note: Callable[[GangKey], None] = lambda _: None) -> None:
+        """Start empty; `note` is told of every gang that is made of something else than before."""
+        self._note = note
         self.gangs: dict[GangKey, Gang] = {}
         self._objects: dict[GangKey, Gang] = {}
         #: Group → uid → what that pod implies of it.
@@ -193,6 +194,8 @@ class Groups:
     def _compose(self, root: GangKey) -> None:
         """Bring one gang in line with the objects and pods that tell of it."""
         gang = self._whole(root) if self.root_of(root) == root else None
+        if gang != self.gangs.get(root):
+            self._note(root)
         if gang is None:
             self.gangs.pop(root, None)
         else:

@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from scheduler.engine.candidates import Candidate
 from scheduler.engine.gangs import is_bound
+from scheduler.engine.kept import Kept
 from scheduler.engine.queue import QueueState
 from scheduler.framework.effects import EvictPod
 from scheduler.model import gang_key_of
@@ -218,7 +219,7 @@ class Cluster(RuleBasedStateMachine):
         for kept in core.access._candidates.values():
             fresh = Candidate(kept._runtime, snapshot, kept.pod)
             for candidate in (kept, fresh):
-                candidate.attend(kept.pod, {}, kept._ties)
+                candidate.attend(kept.pod, Kept(), kept._ties)
                 candidate.sync()
             assert np.array_equal(kept.feasible, fresh.feasible)
             if kept._is_scored and fresh.feasible.any():

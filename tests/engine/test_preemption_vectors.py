@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -14,6 +15,8 @@ from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.plugin import Failure, PostFilterResult
 from scheduler.model import Budget
 from scheduler.model.api import LabelSelector
+from scheduler.plugins.preemption.candidate import Candidate
+from scheduler.plugins.preemption.dry_run import dry_runs
 from tests.builders import EPOCH, a_node, a_pod
 
 CASES = json.loads((Path(__file__).parent.parent / "data/preemption/kube_preemption_vectors.json").read_text())["cases"]
@@ -46,6 +49,15 @@ def plugin_of(case):
     return core.runtimes["ai-scheduler"].profile.plugins["DefaultPreemption"], preemptor
 
 
+def states(plugin, preemptor):
+    """Return a state in which every Filter is asked, and one in which resources are counted: both have to say the same."""
+    counting = CycleState()
+    plugin.handle._runtimes["ai-scheduler"].pre_filter(counting, preemptor, plugin.handle.snapshot.nodes)
+    assert plugin.handle.counting(counting, preemptor) is not None
+    assert plugin.handle.counting(CycleState(), preemptor) is None
+    return CycleState(), counting
+
+
 @pytest.mark.parametrize("case", [c for c in CASES if c["kind"] == "select_node"], ids=lambda case: case["name"])
 def test_node_is_one_that_kube_scheduler_picks(case):
     """The six criteria, in their order."""
@@ -53,17 +65,23 @@ def test_node_is_one_that_kube_scheduler_picks(case):
     nodes = plugin.handle.snapshot.nodes
     is_full = nodes.requested("cpu") + preemptor.requests["cpu"] > nodes.allocatable("cpu")
     assert is_full.all()
-    found = plugin.post_filter(CycleState(), preemptor, Failure(nodes, resolvable=is_full))
-    assert isinstance(found, PostFilterResult)
-    assert found.nominations["uid-preemptor"] in case["expect_any_of"]
+    for state in states(plugin, preemptor):
+        found = plugin.post_filter(state, preemptor, Failure(nodes, resolvable=is_full))
+        assert isinstance(found, PostFilterResult)
+        assert found.nominations["uid-preemptor"] in case["expect_any_of"]
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c["kind"] == "victims_per_node"], ids=lambda case: case["name"])
 def test_victims_are_those_of_kube_scheduler(case):
     """Who goes on each node, and how many budgets break."""
     plugin, preemptor = plugin_of(case)
-    rows = range(len(plugin.handle.snapshot.nodes))
-    found = plugin._candidates(CycleState(), preemptor, rows, NOW)
-    assert {c.node_name: [sorted(v.name for v in c.victims), c.violations] for c in found} == {
-        node: [sorted(victims), violations] for node, (victims, violations) in case["expect"].items()
-    }
+    handle = plugin.handle
+    for state in states(plugin, preemptor):
+        look = partial(handle.verdict, state, preemptor)
+        runs = dry_runs(
+            handle, preemptor, range(len(handle.snapshot.nodes)), look, NOW, counting=handle.counting(state, preemptor)
+        )
+        found = [outcome for _, outcome in runs if isinstance(outcome, Candidate)]
+        assert {c.node_name: [sorted(v.name for v in c.victims), c.violations] for c in found} == {
+            node: [sorted(victims), violations] for node, (victims, violations) in case["expect"].items()
+        }

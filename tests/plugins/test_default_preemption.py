@@ -15,7 +15,9 @@ from scheduler.framework.plugin import Failure, PostFilterResult
 from scheduler.framework.status import Code, Reason, Status
 from scheduler.model import Budget
 from scheduler.model.api import Condition, LabelSelector
-from scheduler.plugins.preemption.default import best_of, conclusion, dry_runs, ineligible
+from scheduler.plugins.preemption.candidate import best_of
+from scheduler.plugins.preemption.default import conclusion, ineligible
+from scheduler.plugins.preemption.dry_run import dry_runs
 from scheduler.plugins.preemption.victims import split_by_budget
 from tests.builders import EPOCH, a_node, a_pod
 
