@@ -50,6 +50,8 @@ log = structlog.stdlib.get_logger("binder")
 #: How many bindings and deletions are in flight at once, and how many status patches beside them.
 BINDINGS_AT_ONCE = 64
 STATUSES_AT_ONCE = 16
+#: How long a status waits for the end of a burst of bindings.
+STATUS_PATIENCE_SECONDS = 1.0
 _URGENT = (AnnotatePod, BindPod, EvictPod, PrepareBinding, ReleaseClaim)
 
 
@@ -104,6 +106,8 @@ class Binder:
         self._on_done = on_done
         self._queues: dict[str, deque[Effect]] = {}
         self._workers: dict[str, asyncio.Task[None]] = {}
+        #: Who waits for the end of a burst, by object.
+        self._lulls: dict[str, asyncio.Task[None]] = {}
         self._bindings = asyncio.Semaphore(BINDINGS_AT_ONCE)
         self._statuses = asyncio.Semaphore(STATUSES_AT_ONCE)
         self._idle = asyncio.Event()
@@ -155,6 +159,8 @@ class Binder:
         queue.clear()
         queue.extend(kept)
         queue.append(effect)
+        if isinstance(effect, _URGENT) and key in self._lulls:
+            self._lulls[key].cancel()
         if key not in self._workers:
             self._idle.clear()
             self._workers[key] = asyncio.create_task(self._work(key, queue), name=f"write {key}")
@@ -167,11 +173,22 @@ class Binder:
                     with self._traffic:
                         await self._next(queue, self._bindings)
                 else:
-                    await self._next(queue, self._statuses)
+                    await self._lull(key)
+                    if queue and not isinstance(queue[0], _URGENT):
+                        await self._next(queue, self._statuses)
         finally:
             del self._workers[key], self._queues[key]
             if not self._workers:
                 self._idle.set()
+
+    async def _lull(self, key: str) -> None:
+        """Let bindings go first, for a while, and unless something urgent about the same object comes."""
+        waiting = self._lulls[key] = asyncio.create_task(self._traffic.lull(STATUS_PATIENCE_SECONDS))
+        try:
+            await asyncio.wait([waiting])
+        finally:
+            waiting.cancel()
+            del self._lulls[key]
 
     async def _next(self, queue: deque[Effect], lane: asyncio.Semaphore) -> None:
         """Carry out the first effect of a queue when there is room in a lane."""

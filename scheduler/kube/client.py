@@ -17,6 +17,7 @@ import aiohttp
 import msgspec
 
 from .auth import LoginError
+from .limits import Brake, TokenBucket
 
 if TYPE_CHECKING:
     from .auth import Login
@@ -97,31 +98,6 @@ def api_error(status: int, body: bytes, retry_after: str | None = None) -> ApiEr
     return ApiError(status, parsed.reason, parsed.message, seconds)
 
 
-class TokenBucket:
-    """A rate limit with bursts, as client-go's: qps tokens a second, at most `burst` saved; qps <= 0 is no limit."""
-
-    def __init__(
-        self, qps: float, burst: int, clock: Callable[[], float] = time.monotonic, sleep: Sleep = asyncio.sleep
-    ) -> None:
-        """Start with a full bucket."""
-        self._qps = qps
-        self._burst = max(1, burst)
-        self._clock = clock
-        self._sleep = sleep
-        self._tokens = float(self._burst)
-        self._at = clock()
-
-    async def take(self) -> None:
-        """Take a token, waiting for it if need be; later callers wait longer."""
-        if self._qps <= 0:
-            return
-        now = self._clock()
-        self._tokens = min(self._burst, self._tokens + (now - self._at) * self._qps) - 1
-        self._at = now
-        if self._tokens < 0:
-            await self._sleep(-self._tokens / self._qps)
-
-
 def backoff_seconds(
     attempt: int, first: float = FIRST_BACKOFF_SECONDS, longest: float = LONGEST_BACKOFF_SECONDS
 ) -> float:
@@ -132,9 +108,9 @@ def backoff_seconds(
 class Client:
     """A pooled session with authorization, rate limit, time limits and bounded repetition.
 
-    The rate limit counts writes only: what is read is bounded by what there is, and the Lease must not queue behind it.
-    Besides, the API server has its own brake (Priority and Fairness answers 429, which is obeyed), and the binder limits
-    how much is in flight.  Answers are not compressed: the scheduler is near the API server and has one thread.
+    The rate limit counts writes only: what is read is bounded by what there is.  Besides, the API server may refuse a request
+    (Priority and Fairness answers 429), which slows all writes of this client down, and the binder limits how much is in
+    flight.  The Lease has a client of its own, so that it queues behind nothing.  Answers are not compressed: the scheduler is near the API server and has one thread.
     """
 
     def __init__(
@@ -146,10 +122,12 @@ class Client:
         timeout_seconds: float = TIMEOUT_SECONDS,
         user_agent: str = "ai-scheduler",
         sleep: Sleep = asyncio.sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Prepare the session; must run inside the event loop."""
         self.login = login
         self._limit = TokenBucket(qps, burst, sleep=sleep)
+        self._brake = Brake(clock, sleep)
         self._timeout = aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=min(10.0, timeout_seconds))
         self._sleep = sleep
         self._session = aiohttp.ClientSession(
@@ -194,6 +172,10 @@ class Client:
         """Create something; repeated only where the server surely did nothing."""
         return await self._request("POST", path, decode=_object, body=body, attempts=attempts)
 
+    async def create(self, path: str, body: object, *, attempts: int = ATTEMPTS) -> None:
+        """Create something as `post` does, where nobody reads the answer: it is not decoded but to see whose it is."""
+        await self._request("POST", path, decode=_seen, body=body, attempts=attempts)
+
     async def put(self, path: str, body: object, *, attempts: int = ATTEMPTS) -> Any:
         """Replace an object; with a resourceVersion inside, only if nobody else did meanwhile."""
         return await self._request("PUT", path, decode=_object, body=body, attempts=attempts)
@@ -203,6 +185,15 @@ class Client:
         headers = {"Content-Type": content_type}
         return await self._request(
             "PATCH", path, decode=_object, body=body, headers=headers, attempts=attempts, is_idempotent=True
+        )
+
+    async def change(
+        self, path: str, body: object, content_type: str = MERGE_PATCH, *, attempts: int = ATTEMPTS
+    ) -> None:
+        """Change an object as `patch` does, where nobody reads the answer."""
+        headers = {"Content-Type": content_type}
+        await self._request(
+            "PATCH", path, decode=_seen, body=body, headers=headers, attempts=attempts, is_idempotent=True
         )
 
     async def delete(self, path: str, body: object = None, *, attempts: int = ATTEMPTS) -> None:
@@ -239,6 +230,8 @@ class Client:
             try:
                 return _decoded(await self._once(method, path, params, data, headers), decode, f"{method} {path}")
             except ApiError as error:
+                if error.status == TOO_MANY_REQUESTS and method != "GET":
+                    self._brake.refused(_wait_seconds(error, 0))
                 is_repeatable = error.status == TOO_MANY_REQUESTS or (is_idempotent and error.is_temporary)
                 if not is_repeatable or attempt == attempts - 1:
                     raise
@@ -259,6 +252,7 @@ class Client:
     ) -> bytes:
         if method != "GET":
             await self._limit.take()
+            await self._brake.wait()
         sent = {"Content-Type": "application/json", **(headers or {})} if data is not None else dict(headers or {})
         response = await self._open(method, path, params=params, data=data, headers=sent, timeout=self._timeout)
         try:
@@ -345,6 +339,27 @@ def _decoded(body: bytes, decode: Callable[[bytes], T], request: str) -> T:
 
 def _mapping(body: bytes) -> dict[str, Any]:
     return msgspec.json.decode(body, type=dict[str, Any])
+
+
+class _Name(msgspec.Struct):
+    name: str | None = None
+
+
+class _Answer(msgspec.Struct):
+    """The least that tells an API object, or a Status, from the JSON of somebody else."""
+
+    kind: str = ""
+    metadata: _Name | None = None
+
+
+def _seen(body: bytes) -> None:
+    """Raise unless this is what `_object` returns."""
+    answer = _answers.decode(body)
+    if answer.kind != "Status" and (answer.metadata is None or answer.metadata.name is None):
+        raise msgspec.ValidationError("JSON without `metadata.name`")
+
+
+_answers = msgspec.json.Decoder(_Answer)
 
 
 def _object(body: bytes) -> dict[str, Any]:

@@ -192,10 +192,10 @@ class EventRecorder:
         try:
             if write.event is not None:
                 body = self._body(write.event, write.series, write.happened)
-                await self._client.post(path, body, attempts=3)
+                await self._client.create(path, body, attempts=3)
             else:
                 series = {"count": write.series.count, "lastObservedTime": _micro_time(write.happened)}
-                await self._client.patch(f"{path}/{write.series.name}", {"series": series}, attempts=3)
+                await self._client.change(f"{path}/{write.series.name}", {"series": series}, attempts=3)
         except RequestError as error:
             self._on_dropped()
             if not (isinstance(error, ApiError) and error.status == NOT_FOUND):

@@ -124,7 +124,8 @@ class Process:
         configuration = self._configuration
         wire = configuration.client_connection
         self._client = client = Client(login, qps=wire.qps, burst=wire.burst)
-        self._election = self._new_election(client)
+        self._lease_client = Client(login)
+        self._election = self._new_election(self._lease_client)
         traffic = Traffic()
         self._recorder = EventRecorder(
             client,
@@ -154,8 +155,7 @@ class Process:
         self._feeds = feeds(
             client, self._inbox.put, self._views, self._discovery, dialects, names, on_refused=self._count_refused
         )
-        has_kopf_pods = configuration.intake == "kopf"
-        if not has_kopf_pods:
+        if configuration.intake == "reflector":
             self._feeds += pending_feeds(client, self._views, dialects, names, self._complaints.take)
         self._operator = Operator(
             login,
@@ -167,7 +167,7 @@ class Process:
             on_refused=self._complaints.take,
             on_group=self._binder.group_seen,
             on_spawned=self._take_signals,
-            has_pods=has_kopf_pods,
+            has_pods=configuration.intake == "kopf",
         )
 
     async def run(self) -> int:
@@ -300,8 +300,7 @@ class Process:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._pauses.stop()
         await self._binder.stop()
-        await self.health.stop()
-        await self._client.close()
+        await asyncio.gather(self.health.stop(), self._client.close(), self._lease_client.close())
 
     # ---- parts ----
 

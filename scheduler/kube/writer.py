@@ -119,7 +119,7 @@ class PodWriter:
             if not self._may_write():
                 return BindingFailed(effect.pod.uid, "this replica is not the leader any more")
             try:
-                await self._client.post(f"{_path(effect.pod)}/binding", _binding(effect), attempts=1)
+                await self._client.create(f"{_path(effect.pod)}/binding", _binding(effect), attempts=1)
             except ApiError as error:
                 if error.status == NOT_FOUND:
                     return BindingFailed(effect.pod.uid, error.message, is_gone=True)
@@ -161,7 +161,7 @@ class PodWriter:
     async def annotate(self, effect: AnnotatePod) -> None:
         """Write annotations by way of the status, whose patches may carry them: no right to change pods is needed."""
         body = {"metadata": {"uid": effect.pod.uid, "annotations": effect.annotations}}
-        await self._client.patch(f"{_path(effect.pod)}/status", body, STRATEGIC_PATCH)
+        await self._client.change(f"{_path(effect.pod)}/status", body, STRATEGIC_PATCH)
 
     async def nominate(self, effect: NominatePod) -> None:
         """Write or clear the nominated node, unless it is what was written last or what is there."""
@@ -245,7 +245,7 @@ class PodWriter:
 
     async def _patch_status(self, pod: PodRef, status: dict[str, Any], attempts: int = 5) -> None:
         body = {"metadata": {"uid": pod.uid}, "status": status}
-        await self._client.patch(f"{_path(pod)}/status", body, STRATEGIC_PATCH, attempts=attempts)
+        await self._client.change(f"{_path(pod)}/status", body, STRATEGIC_PATCH, attempts=attempts)
 
 
 class GangWriter:

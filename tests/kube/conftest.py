@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,6 +23,10 @@ class Naps:
     def __init__(self) -> None:
         """Start with none."""
         self.seconds: list[float] = []
+
+    def clock(self) -> float:
+        """Return what a clock would say had the naps been as long as asked for."""
+        return time.monotonic() + sum(self.seconds)
 
     async def __call__(self, seconds: float) -> None:
         """Note the time and let others run."""
@@ -50,7 +55,7 @@ def login_to(server: ScriptedServer, token: str = "t") -> Login:
 @pytest.fixture
 async def client(server: ScriptedServer, naps: Naps) -> AsyncIterator[Client]:
     """A client of the scripted server."""
-    made = Client(login_to(server), timeout_seconds=PATIENCE_SECONDS, sleep=naps)
+    made = Client(login_to(server), timeout_seconds=PATIENCE_SECONDS, sleep=naps, clock=naps.clock)
     yield made
     await made.close()
 

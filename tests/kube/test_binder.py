@@ -21,7 +21,7 @@ from scheduler.framework.effects import (
     SetGangStatus,
     SetPodScheduled,
 )
-from scheduler.kube.binder import Binder
+from scheduler.kube.binder import BINDINGS_AT_ONCE, STATUS_PATIENCE_SECONDS, Binder
 from scheduler.kube.device_claims import DeviceClaimWriter
 from scheduler.kube.queue_writer import QueueWriter
 from scheduler.kube.topology_writer import TopologyWriter
@@ -457,3 +457,44 @@ async def test_the_first_failure_ends_a_preparation_and_is_reported(server: Scri
     assert isinstance(said, AwaitedDone)
     assert "NominatePod failed" in said.failure
     assert world.events == []
+
+
+async def test_statuses_let_bindings_go_first(server: ScriptedServer, world: World) -> None:
+    """While bindings are on the road a status waits, though not for ever."""
+    server.put(PODS, a_pod("p").manifest())
+    refused = SetPodScheduled(REF, "Unschedulable", "0/1 nodes")
+    with world.traffic:
+        world.binder.carry_out([refused])
+        await asyncio.sleep(0.1)
+        assert not server.seen("PATCH", f"{POD}/status")
+    await world.do()
+    assert len(server.seen("PATCH", f"{POD}/status")) == 1
+    with world.traffic:
+        await world.do(SetPodScheduled(REF, "Unschedulable", "0/2 nodes"))
+    assert len(server.seen("PATCH", f"{POD}/status")) == 2
+
+
+async def test_a_status_that_waits_holds_up_no_binding_of_its_pod(server: ScriptedServer, world: World) -> None:
+    """The binding takes its place."""
+    server.put(PODS, a_pod("p").manifest())
+    with world.traffic:
+        world.binder.carry_out([SetPodScheduled(REF, "Unschedulable", "0/1 nodes")])
+        await asyncio.sleep(0.05)
+        began = asyncio.get_running_loop().time()
+        assert await world.do(BIND) == [BindingSucceeded("uid-p")]
+        assert asyncio.get_running_loop().time() - began < STATUS_PATIENCE_SECONDS
+    assert not server.seen("PATCH", f"{POD}/status")
+
+
+async def test_many_refusals_are_no_storm(server: ScriptedServer, world: World, naps: Naps) -> None:
+    """One 429 keeps the bindings back that are not sent yet, and they go out one by one afterwards."""
+    names = [f"p{i}" for i in range(BINDINGS_AT_ONCE * 2)]
+    for name in names:
+        server.put(PODS, a_pod(name).manifest())
+    busy = Answer(429, headers={"Retry-After": "3"})
+    server.script("POST", "/api/v1/namespaces/default/pods/p0/binding", busy)
+    said = await world.do(*(BindPod(PodRef("default", name, f"uid-{name}"), "n") for name in names))
+    assert sorted(said, key=repr) == sorted((BindingSucceeded(f"uid-{name}") for name in names), key=repr)
+    posts = [r for r in server.requests if r.method == "POST"]
+    assert len(posts) == len(names) + 1
+    assert 3.0 in naps.seconds

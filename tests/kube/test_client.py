@@ -3,7 +3,8 @@
 import pytest
 
 from scheduler.kube.auth import Connection, Login
-from scheduler.kube.client import ApiError, Client, ForeignAnswerError, TokenBucket, UnreachableError
+from scheduler.kube.client import ApiError, Client, ForeignAnswerError, UnreachableError
+from scheduler.kube.limits import TokenBucket
 from tests.builders import a_pod
 from tests.kube.conftest import Naps, login_to
 from tests.kube.scripted import PODS, Answer, ScriptedServer
@@ -156,3 +157,25 @@ async def test_a_write_answered_by_somebody_else_may_have_happened(
     with pytest.raises(ForeignAnswerError) as caught:
         await client.post(f"{POD}/binding", {})
     assert not caught.value.is_unsent
+
+
+async def test_a_refusal_of_one_write_keeps_the_others_back(server: ScriptedServer, client: Client, naps: Naps) -> None:
+    """As long as the server asked for; reads go on."""
+    server.script("POST", f"{POD}/binding", Answer(429, headers={"Retry-After": "7"}))
+    server.put(PODS, a_pod("p").manifest())
+    with pytest.raises(ApiError):
+        await client.create(f"{POD}/binding", {"metadata": {}, "target": {"name": "n"}}, attempts=1)
+    await client.get(POD)
+    assert naps.seconds == []
+    await client.change(f"{POD}/status", {"status": {"phase": "Pending"}})
+    assert [round(seconds) for seconds in naps.seconds] == [7]
+
+
+@pytest.mark.parametrize("page", ["<html>log in</html>", '{"error": "log in"}', "[]", '{"metadata": {}}'])
+async def test_an_unread_answer_of_somebody_else_is_no_answer(
+    server: ScriptedServer, client: Client, page: str
+) -> None:
+    """It is looked at just enough to know whose it is."""
+    server.script("POST", f"{POD}/binding", Answer(page=page))
+    with pytest.raises(ForeignAnswerError):
+        await client.create(f"{POD}/binding", {"metadata": {}}, attempts=1)
