@@ -1,6 +1,7 @@
 """`python -m benchmarks.peers`: every workload with every scheduler in turns; a table, and all figures as JSON.
 
     python -m benchmarks.peers [--only WORD…] [--schedulers NAME…] [--repetitions 3] [--small] [-o FILE]
+    python -m benchmarks.peers --page FILE  # the table of an earlier run
     python -m benchmarks.peers --check      # small, once; fails if counts or ratios are not as reviewed (ranges.yaml)
 
 Each turn has a fresh control plane and a fresh scheduler.  The file is written after every turn, so that a run that is
@@ -10,12 +11,15 @@ interrupted keeps what it has.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import aiohttp
 import uvloop
 
 from e2e.controlplane import build
@@ -23,7 +27,7 @@ from e2e.controlplane import build
 from .client import Api
 from .plane import FreshPlane, fresh_plane
 from .ranges import found_values, problems
-from .results import Results
+from .results import Results, page
 from .schedulers import running
 from .stage import Stage
 from .work import counters
@@ -32,6 +36,8 @@ from .workloads import ALL, WORKLOADS, Sizes, Workload
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+#: What may go wrong in one turn without ending the run.
+FAILURES = (TimeoutError, RuntimeError, OSError, aiohttp.ClientError, ExceptionGroup)
 PROGRAMS = ("etcd", "kube-apiserver", "kubectl", "kube-scheduler")
 
 
@@ -39,17 +45,17 @@ def turn(
     workloads: list[Workload], name: str, programs: Path, *, is_small: bool, profile: Path | None = None
 ) -> Iterator[dict[str, Any]]:
     """Let one scheduler do workloads on a fresh control plane; yield figures and counted requests, or what went wrong."""
-    with tempfile.TemporaryDirectory(prefix="ai-scheduler-peers-") as text, fresh_plane(programs, Path(text)) as fresh:
+    with tempfile.TemporaryDirectory(prefix="ai-scheduler-peers-") as text, ExitStack() as stack:
+        fresh: FreshPlane | None = None
         for workload in workloads:
             began = time.monotonic()
             sizes = workload.small if is_small and workload.small else workload.full
             try:
-                found = uvloop.run(
-                    work(workload, name, sizes, Path(text), fresh, idle_seconds=2 if is_small else 5, profile=profile)
-                )
-            except (TimeoutError, RuntimeError, ExceptionGroup) as error:
-                notes = "\n".join(getattr(error, "__notes__", ()))
-                print(f"{error!r}\n{notes}\n{fresh.plane.log_tails(5)}", file=sys.stderr)
+                fresh = fresh or stack.enter_context(fresh_plane(programs, Path(text)))
+                idle = 2 if is_small else 5
+                found = uvloop.run(work(workload, name, sizes, Path(text), fresh, idle_seconds=idle, profile=profile))
+            except FAILURES as error:
+                print("\n".join([repr(error), *getattr(error, "__notes__", ())]), file=sys.stderr)
                 found = {"error": str(error) or repr(error)}
             yield {"workload": workload.name, "scheduler": name, "seconds": round(time.monotonic() - began, 1), **found}
 
@@ -137,6 +143,9 @@ def arguments(words: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--profile", type=Path, metavar="FOLDER", help="run ai-scheduler under cProfile, and keep what it finds"
     )
+    parser.add_argument(
+        "--page", type=Path, metavar="FILE", help="print the table of a file of an earlier run, and end"
+    )
     options = parser.parse_args(words)
     if options.check:
         options.small, options.repetitions = True, 1
@@ -153,6 +162,9 @@ def checked(results: Results) -> int:
 def main(words: list[str]) -> int:
     """Run, and print the table, also of a run that was interrupted; 1 if a turn failed, 3 if there is no control plane."""
     options = arguments(words)
+    if options.page:
+        print(page(json.loads(options.page.read_text())))
+        return 0
     try:
         programs = build.build(PROGRAMS)
     except build.ControlPlaneUnavailableError as unavailable:

@@ -25,7 +25,7 @@ GROUPS = f"/apis/{objects.GROUP_API}/namespaces/default/podgroups"
 #: After the last binding: how long no write may come until a burst counts as over, and how long that may take.
 QUIET_SECONDS, LONGEST_SETTLING_SECONDS = 1.0, 15.0
 WARM_UP_PODS = 20
-WARM_UP_SECONDS = 60.0
+WARM_UP_SECONDS = 120.0
 LONGEST_SECONDS = 240.0
 EVALUATIONS = "ai_scheduler_node_evaluations_total"
 
