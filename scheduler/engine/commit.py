@@ -58,9 +58,9 @@ class Commit:
         core, now = self._core, self._core.clock()
         nodes = {uid: placer.snapshot.all_rows[row].node.name for uid, (_, row) in outcome.placed.items()}
         summary = placer.summary() if live.gang is not None else None
-        placer.clear()
         kept = self._still_true(live, attempted, placer, outcome, nodes)
         if not is_enough(live, kept):
+            placer.clear()
             is_news = core.cluster.generation != placer.snapshot.generation or live.pods.keys() != attempted.pods.keys()
             if len(kept) == len(outcome.placed) and not is_news and live.needed == attempted.needed:
                 outcome.status = Status.error("the plan places fewer pods than the gang needs")
@@ -75,8 +75,7 @@ class Commit:
                 seats[uid].state.write(("annotations", uid), {DOMAIN_ANNOTATION: domain})
         timeout = live.gang.schedule_timeout_seconds if live.gang else 2 * DEFAULT_SCHEDULE_TIMEOUT_SECONDS
         flight = Flight(attempted, core.runtime_of(attempted), seats, now + timeout)
-        core.flights.board(flight)
-        core.access.snapshot = core.cluster.snapshot()
+        self._board(flight, placer)
         try:
             status = core.flights.reserve(flight) or core.flights.permit(flight, now)
         except PluginError as error:
@@ -100,6 +99,13 @@ class Commit:
             return "waiting", reserved
         outcome.status = self.advance(flight)
         return ("scheduled", reserved) if outcome.status is None else ("error", ())
+
+    def _board(self, flight: Flight, placer: Placer) -> None:
+        """Assume all pods; the snapshot shows them, which a lone pod that is on it already need not be put on again for."""
+        self._core.flights.board(flight)
+        if not placer.keep(self._core.cluster):
+            placer.clear()
+        self._core.access.snapshot = self._core.cluster.snapshot()
 
     def refuse(self, live: Workload, attempted: Workload, placer: Placer, outcome: Outcome) -> str:
         """Set a workload aside, with the evictions that make room for it if there is a plan; return the result."""
@@ -272,8 +278,13 @@ class Commit:
     def _still_true(
         self, live: Workload, attempted: Workload, placer: Placer, outcome: Outcome, nodes: dict[str, str]
     ) -> dict[str, Pod]:
-        """Return the pods whose places still hold: the pods wait as they did, and pass every Filter as the cluster is now."""
+        """Return the pods whose places still hold: the pods wait as they did, and pass every Filter as the cluster is now.
+
+        Only a lone pod is left on the snapshot, and only if nothing happened to the cluster.
+        """
         core = self._core
+        if live.gang is not None or core.cluster.generation != placer.snapshot.generation:
+            placer.clear()
         if wishes_of(live.gang) != wishes_of(attempted.gang):
             return {}
         ready = {pod.uid: pod for pod in core.workloads.ready_pods(live)}

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from scheduler.framework.status import Reason
     from scheduler.model import Pod
     from scheduler.model.needs import Needs
+    from scheduler.state.cluster import ClusterState
     from scheduler.state.snapshot import Bools, Ints, Snapshot
 
     from .candidates import Candidate
@@ -195,6 +196,13 @@ class Placer:
         """Place one pod."""
         self.snapshot.place(pod, row)
         self.placed[pod.uid] = (pod, row)
+
+    def keep(self, cluster: ClusterState) -> bool:
+        """Let a lone pod stay on the snapshot that is assumed now where it was placed; False if it cannot, or is not alone."""
+        if len(self.placed) != 1 or not all(cluster.keep(pod) for pod, _ in self.placed.values()):
+            return False
+        self.placed.clear()
+        return True
 
     def take(self, pod: Pod) -> int:
         """Take one pod back; return the row where it was."""

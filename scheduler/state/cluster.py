@@ -293,6 +293,19 @@ class ClusterState:
         snapshot.generation = self.generation
         return snapshot
 
+    def keep(self, pod: Pod) -> bool:
+        """Let a pod stay on the snapshot that was placed on it and then assumed on that node, if nothing else happened since.
+
+        False, with nothing done, if something did, or if the pod is known otherwise now.
+        """
+        is_all = self._snapshot.generation == self.generation - 1 and not self._nodes_changed
+        if not is_all or self.pods.get(pod.uid) is not pod or pod.is_terminating:
+            return False
+        self._snapshot.keep(pod)
+        self._dirty.clear()
+        self._snapshot.generation = self.generation
+        return True
+
     def view(self, name: str) -> Row | None:
         """Return the live record of a node, to be read only."""
         return self._rows.get(name)

@@ -124,8 +124,6 @@ class PodIndex:
         self._most_groups = MOST_GROUPS
         self._most_carried = MOST_GROUPS
 
-    # asked by plugins
-
     def count(self, question: Question) -> Count:
         """Return the counts for a question, kept up to date from now on. O(groups that may be meant) the first time."""
         found = self._counts.get(question)
@@ -187,8 +185,6 @@ class PodIndex:
             self._keys.update(dict.fromkeys(new))
             self._regroup()
 
-    # reported by the snapshot
-
     def fill(self, rows: Sequence[Row]) -> None:
         """Count everything from scratch."""
         self.is_filled = True
@@ -235,7 +231,16 @@ class PodIndex:
         key = (pod.uid, sign)
         self._add(pod, self._slot_of[name], -sign, trial=key if key in self._trials else None)
 
-    # inside
+    def keep_trial(self, pod: Pod) -> None:
+        """Count a pod that is not terminating and was placed in a what-if for good."""
+        group, (_, slot) = self._group_of(pod), self._trials.pop((pod.uid, 1), (pod, None))
+        if slot is not None:  # else the index was filled meanwhile
+            self._counted.setdefault(slot, {})[pod.uid] = pod
+            for known in group.counts:
+                if known.question.counts_trials_only:
+                    known.column[slot] -= 1
+                    self._versions += 1
+                    known.version = self._versions
 
     def _add(self, pod: Pod, slot: int, count: int, *, trial: tuple[str, int] | None = None) -> None:
         """Count a pod in or out; a what-if, which begins or ends here, counts a terminating pod as if it were none."""

@@ -200,6 +200,11 @@ class Snapshot:
             self._index.end_trial(pod, self.all_rows[row].node.name, 1)
         self._refresh(row)
 
+    def keep(self, pod: Pod) -> None:
+        """Let a pod that was placed, and is not terminating, stay: it is no what-if any more, and nothing else changes."""
+        if self._index.is_filled:
+            self._index.keep_trial(pod)
+
     def remove(self, uid: str, row: int) -> Undo:
         """Count a pod out of a row, and return how to undo it.
 

@@ -6,7 +6,9 @@ import msgspec
 import numpy as np
 import pytest
 
+from scheduler.model.label_tests import LabelTest
 from scheduler.state.cluster import ClusterState
+from scheduler.state.pod_index import Question
 from scheduler.state.snapshot import NO_PRIORITY
 from tests.builders import GPU, a_node, a_pod
 
@@ -216,6 +218,76 @@ def test_lowest_priority_of_an_empty_node_is_above_all():
     """So that nobody is looked for there."""
     state = cluster_of(a_node("n0"), a_node("n1"), a_pod("p").priority(-5).on("n1"))
     assert state.snapshot().nodes.lowest_priority().tolist() == [NO_PRIORITY, -5]
+
+
+#: Whoever is meant: all pods, those with a label, and what is only tried.
+QUESTIONS = [
+    Question(((None, None),)),
+    Question(((("default",), (LabelTest("app", "In", ("a",)),)),)),
+    Question(((None, ()),), counts_trials_only=True),
+]
+
+
+def shown(state):
+    """Return what a snapshot shows, and what its index of pods counts."""
+    snapshot = state.snapshot()
+    index = snapshot.pods
+    counts = [index.by_rows(index.count(question).column).tolist() for question in QUESTIONS]
+    rows = [(list(row.pods), *row.contents()) for row in snapshot.all_rows]
+    carriers = np.zeros(index.capacity, dtype=np.int64)
+    for carried in index.all_carried("anti_affinity"):
+        carried.tally.add_to(carriers)
+    return columns(snapshot), counts, rows, index.by_rows(carriers).tolist()
+
+
+def placed_and_assumed(*, is_counting):
+    """Return a state with a pod that was placed on its snapshot, then assumed there, and the pod."""
+    lone = a_pod("lone").gpus(2).label("app", "a").anti_affinity("kubernetes.io/hostname", app="a")
+    state = cluster_of(a_node("n0").gpus(8), a_node("n1").gpus(8), a_pod("old").gpus(1).on("n1"), lone)
+    if is_counting:
+        shown(state)
+    pod = state.pods["uid-lone"]
+    state.snapshot().place(pod, 1)
+    state.assume("uid-lone", "n1")
+    return state, pod
+
+
+@pytest.mark.parametrize("is_counting", [True, False])
+def test_pod_that_stays_where_it_was_placed_is_as_if_it_were_read_again(is_counting):
+    """The snapshot is that of a state which never tried anything, now, when the pod is bound, and when it is gone."""
+    state, pod = placed_and_assumed(is_counting=is_counting)
+    assert state.keep(pod)
+    fresh = cluster_of(a_node("n0").gpus(8), a_node("n1").gpus(8), a_pod("old").gpus(1).on("n1"))
+    fresh.set_pod(pod)
+    fresh.assume(pod.uid, "n1")
+    assert shown(state) == shown(fresh)
+    bound = msgspec.structs.replace(pod, node_name="n1")
+    for each in (state, fresh):
+        each.set_pod(bound)
+    assert shown(state) == shown(fresh)
+    for each in (state, fresh):
+        each.remove_pod(pod.uid)
+    assert shown(state) == shown(fresh)
+    assert not state.keep(pod)
+
+
+@pytest.mark.parametrize("happens", ["another pod", "a node", "the pod differs", "the pod is going", "nothing assumed"])
+def test_pod_does_not_stay_if_anything_else_happened(happens):
+    """Then it is taken back, and the snapshot read again."""
+    state, pod = placed_and_assumed(is_counting=True)
+    match happens:
+        case "another pod":
+            state.set_pod(a_pod("other").gpus(1).on("n0").build())
+        case "a node":
+            state.set_node(a_node("n2").build())
+        case "the pod differs":
+            state.set_pod(msgspec.structs.replace(pod, annotations={"a": "b"}))
+        case "the pod is going":
+            pod = msgspec.structs.replace(pod, is_terminating=True)
+            state.set_pod(pod)
+        case "nothing assumed":
+            state.forget(pod.uid)
+    assert not state.keep(pod)
 
 
 def test_changed_rows_are_listed_until_the_list_starts_anew():
