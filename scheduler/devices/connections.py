@@ -11,20 +11,31 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scheduler.model.device_claims import EXACT_COUNT
-from scheduler.topology import MAX_GPUS, Machine, PcieClass, PcieLayout, build_machine, gpus_of_mask, table_of
+from scheduler.topology import (
+    MAX_GPUS,
+    Machine,
+    PcieClass,
+    PcieLayout,
+    build_machine,
+    gpus_of_mask,
+    known_machine,
+    table_of,
+)  # fmt: skip
 
 from .errors import AllocationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from scheduler.model.devices import Device
+    from scheduler.model.devices import Attribute, Device
 
     from .ledger import DeviceId
     from .pools import Candidate, Pool
     from .requests import Want
     from .search import Search
 
+#: As NVIDIA's driver calls the product: the label of GPU feature discovery has the same name with dashes.
+PRODUCT_NAME = "productName"
 PCIE_ROOT = "resource.kubernetes.io/pcieRoot"
 NUMA_NODE = "resource.kubernetes.io/numaNode"
 
@@ -37,10 +48,34 @@ class Connections:
     gpu_of: Mapping[DeviceId, int]
 
 
+def machine_of_slices(pools: Sequence[Pool]) -> Machine | None:
+    """Return the machine that the slices of a node tell: all its GPUs are of one product, whose NVLinks are fixed.
+
+    None where the product says nothing of links, as that of PCIe boards, so that the next source is asked.
+    """
+    gpus = [candidate for pool in pools for candidate in pool.devices if _is_whole_gpu(candidate)]
+    named = {attribute.value if attribute is not None else None for attribute in map(_product_of, gpus)}
+    if len(named) != 1 or not 1 < len(gpus) <= MAX_GPUS:
+        return None
+    machine = known_machine("-".join(str(named.pop()).split()), len(gpus))
+    return machine if machine.nvlink_gbps.any() else None
+
+
+def numbers_of(pools: Sequence[Pool]) -> dict[DeviceId, int]:
+    """Return the numbers of a node's GPUs by their `index`; nothing if some GPU has none, or one that another has too."""
+    gpus = [candidate for pool in pools for candidate in pool.devices if _is_whole_gpu(candidate)]
+    found: dict[DeviceId, int] = {}
+    for gpu in gpus:
+        number = _whole(gpu.device, "index")
+        if number is not None and 0 <= number < MAX_GPUS:
+            found[gpu.id] = number
+    return found if len(set(found.values())) == len(gpus) else {}
+
+
 def connections_of(pools: Sequence[Pool], known: Machine | None) -> Connections | None:
     """Return the GPUs of a node and how they are linked; None where that cannot be told, or makes no difference.
 
-    `known` is what labels, annotations or the node agent tell of the machine: GPUs are matched by their `index`.  Without it,
+    `known` is what slices, the node agent, annotations or labels tell of the machine: GPUs are matched by their `index`.  Without it,
     or where the numbers do not match, PCIe roots and NUMA nodes in the attributes of the devices tell which are near.
     """
     gpus = [candidate for pool in pools for candidate in pool.devices if _is_whole_gpu(candidate)]
@@ -121,6 +156,10 @@ def _is_whole_gpu(candidate: Candidate) -> bool:
         return False
     kind = device.attributes.get("type")
     return kind.value == "gpu" if kind is not None else candidate.id[0].startswith("gpu.")
+
+
+def _product_of(candidate: Candidate) -> Attribute | None:
+    return candidate.device.attributes.get(PRODUCT_NAME)
 
 
 def _machine_of(gpus: Sequence[Candidate]) -> Machine | None:

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from scheduler.config import SchedulerConfiguration
-from scheduler.framework.effects import ReleaseClaim
+from scheduler.framework.effects import BindPod, ReleaseClaim
 from scheduler.model.dialects.native import NATIVE
+from scheduler.topology import GPUS_ANNOTATION
 from tests.builders import PodBuilder, a_gang, a_node, a_pod
 from tests.devices.cases import either, gpus, request
 
@@ -382,6 +383,33 @@ def test_a_gang_evicts_for_devices() -> None:
         made.delete_claim(f"{name}-gpu")
     made.wait(60)
     assert {name for name in made.placed if name.startswith("w")} == {"w-0", "w-1", "w-2"}
+
+
+def told(made: DeviceWorld) -> dict[str, str]:
+    """Return the annotations of the only Binding."""
+    (binding,) = made.of(BindPod)
+    annotations: dict[str, str] = binding.annotations
+    return annotations
+
+
+def test_the_pod_says_which_gpus_it_was_given() -> None:
+    """By their index, as allocated, not as assumed; a pod whose reservation fails says nothing, and other devices are no GPUs."""
+    made = one_pod(world(count=2, nodes=[a_node("a").cpu(8)]), "p", request(count=2)).run()
+    assert told(made)[GPUS_ANNOTATION] == "0,1;basis=allocated"
+    nics = [{"name": "nic-0", "attributes": {"index": {"int": 0}, "type": {"string": "nic"}}}]
+    other = DeviceWorld(a_node("a").cpu(8), slices=[node_slice("a", *nics)])
+    assert GPUS_ANNOTATION not in told(one_pod(other, "q").run())
+
+
+def test_slices_that_name_the_product_tell_the_machine_before_labels_do() -> None:
+    """A DGX-1 with V100, where eight of all pairs have two NVLinks; the label speaks of a machine without any."""
+    product = {"string": "Tesla V100-SXM2-32GB"}
+    devices = [{"name": f"g{i}", "attributes": {"index": {"int": i}, "productName": product}} for i in range(8)]
+    node = a_node("a").cpu(8).label("nvidia.com/gpu.product", "Tesla-T4").label("nvidia.com/gpu.count", "8")
+    made = one_pod(DeviceWorld(node, slices=[node_slice("a", *devices)]), "p", request(count=2)).run()
+    pairs = ("03", "04", "12", "15", "23", "47", "56", "67")
+    assert sorted(made.devices("p-gpu")) in [[f"a/g{one}", f"a/g{other}"] for one, other in pairs]
+    assert told(made)["scheduling.ai-scheduler.io/placement"] == "bandwidth-gbps=50"
 
 
 def test_the_best_connected_devices_are_taken() -> None:

@@ -75,7 +75,7 @@ def deallocation(pod: Pod, claim: DeviceClaim) -> ReleaseClaim:
 def check(steps: Steps, objects: Objects) -> Status | None:
     """Tell whether all devices are ready: None if they are, a wait, or an error when they will not be."""
     for step in steps.steps:
-        devices = _devices(step)
+        devices = devices_of(step)
         if not any(device.binding_conditions for device in devices):
             continue
         claim = objects.get(DeviceClaim, *step.claim.key)
@@ -123,7 +123,8 @@ def _conditions(claim: DeviceClaim, device: AllocatedDevice) -> tuple:  # type: 
     return next((s.conditions for s in claim.statuses if (s.driver, s.pool, s.device) == device.id), ())
 
 
-def _devices(step: Step) -> Sequence[AllocatedDevice]:
+def devices_of(step: Step) -> Sequence[AllocatedDevice]:
+    """Return the devices that a claim has, or is given."""
     if step.given is not None:
         return step.given.allocation.devices
     return step.claim.allocation.devices if step.claim.allocation is not None else ()

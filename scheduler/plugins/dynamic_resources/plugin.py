@@ -24,10 +24,11 @@ from scheduler.model.devices import Where
 from scheduler.model.dialects.native import NAME as NATIVE_DIALECT
 
 from .answers import CURES, FULL_FOR_NOW, UNAVAILABLE, Answer, Answers, freed_claims, waiting
-from .binding import Step, Steps, check, deallocation, effects_of, failed, is_late, is_ready, undoing
+from .binding import Step, Steps, check, deallocation, devices_of, effects_of, failed, is_late, is_ready, undoing
 from .claimants import claimants_of
 from .claims import Needed, is_exclusive, is_reserved, needed_claims, objection_to
 from .hints import could_help
+from .publishing import publish, published, withdraw
 from .scoring import preference
 from .world import World
 
@@ -210,6 +211,8 @@ class DynamicResources(Plugin):
                 assumed.assume(claim, fresh, pod.uid)
             steps.append(Step(claim, fresh))
         state.write((NAME, pod.uid), Steps(tuple(steps)))
+        devices = [device for step in steps for device in devices_of(step)]
+        publish(state, pod, published(self._world.place(row.node), devices))
         return None
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
@@ -218,6 +221,7 @@ class DynamicResources(Plugin):
         if steps is None:
             return
         state.write((NAME, pod.uid), None)
+        withdraw(state, pod)
         for step in steps.steps:
             if step.given is not None:
                 self._world.assumed.give_up(step.claim.key, pod.uid, is_written=steps.is_written, now=self.handle.now())

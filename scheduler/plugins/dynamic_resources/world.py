@@ -11,7 +11,7 @@ import msgspec
 
 from scheduler.devices.allocator import as_listed
 from scheduler.devices.cel import CelEvaluator
-from scheduler.devices.connections import ConnectedFirst, Connections, connections_of
+from scheduler.devices.connections import ConnectedFirst, Connections, connections_of, machine_of_slices, numbers_of
 from scheduler.devices.pools import Catalog, Site
 from scheduler.model.devices import DeviceClass, DeviceSlice, DeviceTaintRule
 from scheduler.model.node_topology import NodeTopology
@@ -22,6 +22,7 @@ from .assumed import Assumed
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
+    from scheduler.devices.ledger import DeviceId
     from scheduler.devices.pools import Candidate, Pool
     from scheduler.devices.requests import Want
     from scheduler.devices.search import Search
@@ -35,7 +36,7 @@ _encoder = msgspec.json.Encoder(order="sorted")
 class Place:
     """A node: its pools, and how its GPUs are linked."""
 
-    __slots__ = ("connections", "node", "pools", "site", "topology")
+    __slots__ = ("connections", "gpu_numbers", "node", "pools", "site", "topology")
 
     def __init__(self, node: Node, topology: NodeTopology | None, catalog: Catalog, *, is_linked: bool) -> None:
         """Put the pools together."""
@@ -44,8 +45,11 @@ class Place:
         self.site = Site(node.name, node.labels)
         self.pools: list[Pool] = catalog.pools_for(self.site)
         self.connections: Connections | None = None
+        self.gpu_numbers: dict[DeviceId, int] = {}
         if is_linked and self.pools:
-            machine = read_machine(node.labels, node.annotations, topology).machine
+            self.gpu_numbers = numbers_of(self.pools)
+            told = machine_of_slices(self.pools)
+            machine = read_machine(node.labels, node.annotations, topology, of_slices=told).machine
             self.connections = connections_of(self.pools, machine if machine is not None and machine.is_whole else None)
 
 
