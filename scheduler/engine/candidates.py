@@ -17,7 +17,7 @@ from scheduler.framework.status import Code, Reason, Status
 from .gains import gains_of
 from .kept import Kept
 from .messages import narrowed_text
-from .statuses import Statuses
+from .statuses import Statuses, counted
 from .totals import TIE_BITS, Totals
 
 if TYPE_CHECKING:
@@ -50,6 +50,10 @@ class Candidate:
         self._asks: dict[str, int] | None = None
         self._nominated = Kept()
         self._refused_by_nominated: dict[int, Status] = {}
+        #: Each of these statuses once, so that equal ones are the same.
+        self._told: dict[Status, Status] = {}
+        #: The reasons as they were counted last, and from which verdicts.
+        self._counted: tuple[FilterResult | None, dict[tuple[str, Reason], int]] = (None, {})
         self._ties: Ints = _NONE
         self._epoch = -1
         self._seen = 0
@@ -161,6 +165,12 @@ class Candidate:
         """Count the rows that are not feasible by (plugin, reason)."""
         if self.early is not None:
             return {(self.early.plugin, reason): len(self._feasible) for reason in self.early.reasons}
+        if self._result is None or self._counted[0] is not self._result:
+            counts = self._count_reasons()  # which finds the verdicts, if there are none
+            self._counted = self._result, counts
+        return self._counted[1].copy()
+
+    def _count_reasons(self) -> dict[tuple[str, Reason], int]:
         among = ~self._feasible
         among[list(self._refused_by_nominated)] = False
         if not among.any() and not self._refused_by_nominated:
@@ -170,9 +180,9 @@ class Candidate:
         if narrowed:
             status = self._narrowed_status()
             counts[status.plugin, status.reasons[0]] = narrowed
-        for status in self._refused_by_nominated.values():
+        for status, number in counted(self._refused_by_nominated.values()):
             for reason in status.reasons:
-                counts[status.plugin, reason] = counts.get((status.plugin, reason), 0) + 1
+                counts[status.plugin, reason] = counts.get((status.plugin, reason), 0) + number
         return counts
 
     def kept_for(self) -> Mapping[int, Sequence[Pod]]:
@@ -182,8 +192,8 @@ class Candidate:
     def resolvable(self) -> Bools:
         """Return the rows that are refused in a way that evictions may cure, shape (rows,)."""
         found = self.curable() & ~self._feasible
-        for row, status in self._refused_by_nominated.items():
-            found[row] = status.code is Code.UNSCHEDULABLE
+        if refused := self._refused_by_nominated:
+            found[list(refused)] = [status.code is Code.UNSCHEDULABLE for status in refused.values()]
         return found
 
     def curable(self) -> Bools:
@@ -292,7 +302,7 @@ class Candidate:
         for position, row in enumerate(rows):
             if (status := result.status_at(position)) is not None:
                 self._feasible[row] = False
-                self._refused_by_nominated[row] = status
+                self._refused_by_nominated[row] = self._told.setdefault(status, status)
 
     def _score(self) -> None:
         """Run PreScore and Score over the feasible rows, unless that was done."""

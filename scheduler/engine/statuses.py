@@ -5,13 +5,22 @@ For PostFilter plugins and explanations, which ask about few rows.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, overload
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from scheduler.framework.status import Status
 
     from .candidates import Candidate
+
+
+def counted(statuses: Collection[Status]) -> list[tuple[Status, int]]:
+    """Count statuses by identity, in the order in which they come first: cheaper than to compare them."""
+    numbers = Counter(map(id, statuses))
+    return list(zip(dict(zip(map(id, statuses), statuses, strict=True)).values(), numbers.values(), strict=True))
 
 
 class Statuses(Sequence["Status | None"]):

@@ -172,6 +172,8 @@ class DynamicResources(Plugin):
 
     def post_filter(self, state: CycleState, pod: Pod, failure: Failure) -> Status | None:
         """Take back an allocation that alone kept the pod off some node, if nobody else has reserved it."""
+        if NAME in state.skipped_filters:
+            return None
         rows = failure.nodes.snapshot.all_rows
         kept_off = [
             rows[row]

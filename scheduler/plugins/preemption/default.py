@@ -131,7 +131,7 @@ class DefaultPreemption(Plugin):
         weak = handle.snapshot.nodes.requested_below(pod.priority, "pods") > 0
         seen = known.search(rows, weak, wanted, lambda row: known.put(row, run.of(row), *run.validity(row)), NO_VICTIMS)
         best = known.best(seen)
-        refused = known.refused(seen)
+        refused = known.refused(seen) if best is None else Counter()
         if own is not None:
             known.forget(own)
         return [best] if best is not None else [], refused
