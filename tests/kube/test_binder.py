@@ -338,6 +338,23 @@ async def test_gang_statuses_are_written_when_they_differ(server: ScriptedServer
     assert patches[0].body["status"]["conditions"][0]["type"] == "Scheduled"
 
 
+async def test_the_status_of_a_group_waits_for_bindings_and_the_last_one_is_written(
+    server: ScriptedServer, world: World
+) -> None:
+    """While a binding has no answer nothing is said of the group; then only what holds in the end."""
+    server.kinds[GROUPS] = "PodGroup"
+    server.put(GROUPS, {"metadata": {"name": "g", "namespace": "default"}, "spec": {"minMember": 2}})
+    server.put(PODS, a_pod("p").manifest())
+    with world.traffic:
+        world.binder.carry_out([gang_status(), BIND])
+        await server.until(lambda: server.seen("POST", f"{POD}/binding"))
+        world.binder.carry_out([gang_status("Running", "True", "all are on nodes")])
+        assert server.seen("PATCH", f"{GROUP}/status") == []
+    await world.do()
+    (patch,) = server.seen("PATCH", f"{GROUP}/status")
+    assert patch.body["status"]["phase"] == "Running"
+
+
 async def test_a_restart_writes_no_status_again(
     server: ScriptedServer, world: World, client: Client, naps: Naps
 ) -> None:
