@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from .room import LevelRoom
 
 DEFAULT_WORK_UNITS = 20_000
+#: What an attempt counts besides the node evaluations that it makes: a pod of a known shape needs one or two of them.
+ATTEMPT_UNITS = 100
 
 
 @dataclass(slots=True)
@@ -100,7 +102,7 @@ class Engine:
         while left > 0:
             if self._attempt is None and not self._begin(now):
                 break
-            left -= self._go_on(left)
+            left -= ATTEMPT_UNITS + self._go_on(left)
             core.settle(now)
         self._commit.advance_all()
         core.settle(now)

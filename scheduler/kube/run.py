@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from scheduler.engine.engine import Engine
 from scheduler.model.dialects import dialects_of
 
 from .auth import Login
@@ -57,7 +58,6 @@ from .writer import GangWriter, PodWriter
 if TYPE_CHECKING:
     from scheduler.config import SchedulerConfiguration
     from scheduler.engine.decision import Decision
-    from scheduler.engine.engine import Engine
     from scheduler.engine.inputs import Input
     from scheduler.framework.effects import SetGangStatus
 
@@ -85,8 +85,6 @@ def make_engine(
     configuration: SchedulerConfiguration, clock: Callable[[], float], on_decision: Callable[[Decision], None]
 ) -> Engine:
     """Return the real engine."""
-    from scheduler.engine.engine import Engine  # noqa: PLC0415 - needed here only
-
     return Engine(configuration, clock, time.time_ns(), on_decision)
 
 
