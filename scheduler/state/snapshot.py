@@ -237,11 +237,9 @@ class Snapshot:
         """Take over a new list of rows (sorted by name): ClusterState's way to build from scratch."""
         if self._index.is_filled:
             self._index.rows_replaced(self.all_rows, rows)
+        self._carry_columns(rows)
         self.all_rows = rows
         self.row_of = {row.node.name: i for i, row in enumerate(rows)}
-        self._columns.clear()
-        self._stale_rows.clear()
-        self._fixed.clear()
         self._followers.clear()
         self.changed_rows.clear()
         self.epoch += 1
@@ -300,6 +298,22 @@ class Snapshot:
         if len(self._stale_rows) >= _MOST_STALE_ROWS:
             self._bring_up_columns()
 
+    def _carry_columns(self, rows: list[Row]) -> None:
+        """Take over what columns say of rows that stay, in their new places; only the others are read."""
+        self._bring_up_columns()
+        former, places = self.all_rows, [self.row_of.get(row.node.name, -1) for row in rows]
+        new = [i for i, place in enumerate(places) if place < 0 or former[place] is not rows[i]]
+        if len(new) * _MANY > len(rows):
+            self._columns.clear()
+            self._fixed.clear()
+            return
+        take = np.array(places, dtype=np.int64)
+        for columns in (self._columns, self._fixed):
+            for key, column in columns.items():
+                columns[key] = carried = column[take]
+                for i in new:
+                    carried[i] = _cell(rows[i], *key)
+
     def _bring_up_columns(self) -> None:
         """Bring every column that depends on pods up to date in the rows that changed."""
         stale = dict.fromkeys(self._stale_rows)
@@ -311,6 +325,8 @@ class Snapshot:
 
 _MOST_NODE_COLUMNS = 4096
 _MOST_BELOW_COLUMNS = 32
+#: If more than one row in so many is new, all are read.
+_MANY = 4
 _LONGEST_LOG = 65_536
 #: So many changes are put off, so that no single question pays for many.
 _MOST_STALE_ROWS = 128
