@@ -27,6 +27,9 @@ NAMESPACE = "default"
 FRACTIONAL = "DRAFractionalCapacityRange"
 """On in 1.37 only where all of a cluster is at least that new; kube-scheduler has it off unless it is told so."""
 
+MOST_STEPS = 2_000_000
+"""The real allocator's search is bounded by 10 seconds; ours, in steps, is not to end before."""
+
 GAVE_UP = "gave-up"
 CASES_PER_RARER_VERDICT = 400
 """Each feature must have been in one case of so many, at least, that is feasible, and in one that is not."""
@@ -71,6 +74,7 @@ def case(seed: int, index: int) -> Object:
         "id": name,
         "node": {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODES[0], "labels": labels}},
         **{key: [] for key in kinds.values()},
+        "maxSteps": MOST_STEPS,
         "allocate": [f"{NAMESPACE}/{one['metadata']['name']}" for one in wanted],
     }
     if world.maybe(0.3):

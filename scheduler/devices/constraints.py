@@ -22,6 +22,9 @@ class Constraint(Protocol):
 
     attribute: str
 
+    def applies(self, names: tuple[str, str]) -> bool:
+        """Tell whether it is about a request, or the alternative of it."""
+
     def add(self, names: tuple[str, str], driver: str, device: Device) -> bool:
         """Take a device for a request (its name and that of the alternative, or ""); False, and unchanged, if it does not fit."""
 
@@ -46,6 +49,10 @@ class MatchAttribute:
         self._requests = frozenset(requests)
         self._value: Attribute | None = None
         self._count = 0
+
+    def applies(self, names: tuple[str, str]) -> bool:
+        """Tell whether it is about a request."""
+        return _applies(self._requests, names)
 
     def add(self, names: tuple[str, str], driver: str, device: Device) -> bool:
         """Take a device that has the value of those before it; the first needs the attribute only."""
@@ -75,6 +82,10 @@ class DistinctAttribute:
         self.attribute = attribute
         self._requests = frozenset(requests)
         self._values: list[Attribute] = []
+
+    def applies(self, names: tuple[str, str]) -> bool:
+        """Tell whether it is about a request."""
+        return _applies(self._requests, names)
 
     def add(self, names: tuple[str, str], driver: str, device: Device) -> bool:
         """Take a device that has another value than all before it."""

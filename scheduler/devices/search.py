@@ -69,11 +69,13 @@ class Search:
     #: Where the search was in vain already, and the turn of each want.
     _dead_ends: set[Hashable] = field(default_factory=set)
     _turns: dict[Want, int] = field(default_factory=dict)
+    _is_touchy: bool = False
 
     def run(self) -> bool:
         """Tell whether there is a solution, which then is in `chosen`; GaveUpError if it takes too long to tell."""
         self.chosen = [[] for _ in self.wants]
         self._constraints = [constraints_of(wants.claim) for wants in self.wants]
+        self._is_touchy = self._touchy() is not None
         all_wants = (want for wants in self.wants for alternatives in wants.requests for want in alternatives)
         self._turns = {want: turn for turn, want in enumerate(all_wants)}
         try:
@@ -94,14 +96,11 @@ class Search:
 
     def _is_hopeless(self) -> bool:
         """Tell whether some claim, or some request of the only claim, cannot be served even alone: then all cannot."""
-        parts = [[wants] for wants in self.wants]
-        if len(parts) == 1:
-            only = self.wants[0]
-            parts = [[replace(only, requests=[request])] for request in only.requests]
-        if len(parts) == 1 or not self._is_sound():
+        parts = self._parts()
+        if not self._is_sound(parts):
             return False
         for part in parts:
-            alone = Search(part, Usage(self.usage.ledger), self.evaluator, self.order, _STEPS_ALONE)
+            alone = Search([part], Usage(self.usage.ledger), self.evaluator, self.order, _STEPS_ALONE)
             try:
                 if not alone.run():
                     return True
@@ -109,12 +108,22 @@ class Search:
                 continue  # the whole search will say so, or find out
         return False
 
-    def _is_sound(self) -> bool:
-        """Tell whether no device can be an error, whatever is chosen; else the search has to come to it, or not."""
-        if self._is_touchy():
-            return False
+    def _parts(self) -> list[Wants]:
+        """Return what can be tried alone: less than all, and nothing that comes to a touchy want, which may be an error."""
+        touchy = self._touchy()
+        if touchy is not None:
+            claim, request = touchy
+            before = replace(self.wants[claim], requests=self.wants[claim].requests[:request])
+            return [*self.wants[:claim], before] if request else list(self.wants[:claim])
+        if len(self.wants) > 1:
+            return list(self.wants)
+        only = self.wants[0]
+        return [replace(only, requests=[request]) for request in only.requests] if len(only.requests) > 1 else []
+
+    def _is_sound(self, parts: Sequence[Wants]) -> bool:
+        """Tell whether no device can be an error for parts, whatever is chosen; else the search has to come to it, or not."""
         try:
-            for wants in self.wants:
+            for wants in parts:
                 for want in (want for alternatives in wants.requests for want in alternatives):
                     for candidate in (c for pool in wants.pools for c in pool.devices):
                         if want.fits(candidate, self.evaluator):
@@ -123,14 +132,17 @@ class Search:
             return False
         return True
 
-    def _is_touchy(self) -> bool:
-        """Tell whether a constraint may refuse one of "all devices": an error, if none that is taken was come to before."""
-        return any(
-            want.all_devices is not None and wants.claim.constraints
-            for wants in self.wants
-            for alternatives in wants.requests
-            for want in alternatives
-        )
+    def _touchy(self) -> tuple[int, int] | None:
+        """Return the first want, by claim and request, of "all devices" of which a constraint may refuse one; None if none is.
+
+        That is an error, if the search comes to such a device before it comes to one that is taken.
+        """
+        for claim, wants in enumerate(self.wants):
+            for turn, alternatives in enumerate(wants.requests):
+                for want in alternatives:
+                    if want.all_devices is not None and any(c.applies(want.names) for c in self._constraints[claim]):
+                        return claim, turn
+        return None
 
     def _claim(self, claim: int) -> bool:
         """Serve all claims from one on."""
@@ -332,7 +344,7 @@ class Search:
 
     def _kind_of(self, candidate: Candidate) -> Hashable:
         device, usage = candidate.device, self.usage.ledger
-        if self._is_touchy():
+        if self._is_touchy:
             return candidate  # it matters which of those that are alike is taken
         try:
             fits = tuple(

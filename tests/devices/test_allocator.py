@@ -82,6 +82,17 @@ def test_a_constraint_against_all_devices_is_an_error_also_where_another_claim_i
     assert trouble(slow, wrong, hopeless, slices=[slice_of(*odd, *alike)])[0] == "fatal"
 
 
+def test_what_stands_before_all_devices_may_be_hopeless_without_a_long_search() -> None:
+    """A request that nothing can serve is found out, also where "all devices" and a constraint follow it."""
+    slices = [slice_of(*(device(f"g{turn}", index=turn) for turn in range(20)))]
+    same = [{"matchAttribute": f"{DRIVER}/index"}]
+    first, alike = (
+        claim("c", request(count=4)),
+        claim("d", request("x", count=2), request("y", allocationMode="All"), constraints=same),
+    )
+    assert given(first, alike, slices=slices, maxSteps=5000) is None
+
+
 def test_which_of_two_devices_that_are_alike_is_taken_may_decide_about_an_error() -> None:
     """Found by comparison: with b taken, "all" ends at b; with its twin d taken, it comes to c, which the constraint refuses."""
     slices = [slice_of(*(device(name, model=name if name == "c" else "x", root="r") for name in "abcd"))]

@@ -341,6 +341,24 @@ def test_an_expression_that_fails_only_where_others_refuse_the_node_costs_nothin
     assert made.placed == {"p": "a"}
 
 
+def test_slices_that_contradict_each_other_give_nothing_and_lose_no_pod() -> None:
+    """The node says so, others serve, and the pod is placed there when its driver has put things right."""
+    twice = [{"name": "gpu-0"}, {"name": "gpu-0"}]
+    made = one_pod(DeviceWorld(a_node("a").cpu(8), slices=[node_slice("a", *twice)]), "p").run()
+    assert "1 invalid resource pools were encountered" in made.pending("p").message
+    made.publish(node_slice("a", *gpus(1), generation=2)).wait(60)
+    assert (made.placed, made.devices("p-gpu")) == ({"p": "a"}, ["a/gpu-0"])
+
+
+def test_devices_that_vanish_before_they_are_given_are_not_given() -> None:
+    """The pod waits, and gets them when they are back."""
+    made = one_pod(world(count=1, nodes=[a_node("a").cpu(8)]), "p", request(count=2)).run()
+    made.withdraw("slice-a").wait(60)
+    assert made.pending("p").message.startswith("0/1 nodes are available: 1 cannot allocate all claims.")
+    made.publish(node_slice("a", *gpus(2))).wait(60)
+    assert made.devices("p-gpu") == ["a/gpu-0", "a/gpu-1"]
+
+
 def test_an_expression_that_cannot_be_evaluated_is_told() -> None:
     """It is an error of the pod's, and holds up nobody else."""
     made = one_pod(world(), "p", request(where='device.attributes["gpu.example.com"].speed > 3'))
