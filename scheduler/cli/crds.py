@@ -51,6 +51,7 @@ POD_GROUP_COLUMNS = (
     Column("Running", ".status.counts.running", "integer"),
     Column("Age", ".metadata.creationTimestamp", "date"),
     Column("Pending", ".status.counts.pending", "integer", priority=1),
+    Column("Promised", ".status.promisedStart", description="From when on room is reserved", priority=1),
     Column("Reason", f"{_SCHEDULED}.reason", priority=1),
     Column("Message", f"{_SCHEDULED}.message", priority=1),
 )
@@ -80,6 +81,7 @@ QUEUE_COLUMNS = (
     Column("Parent", ".spec.parent"),
     Column("GPUs", f"{_GPUS}.allocated", description="GPUs that its pods on nodes ask for"),
     Column("Guaranteed", f"{_GPUS}.guaranteed", description="GPUs that it is guaranteed"),
+    Column("Limit", '.spec.resources[?(@.name=="nvidia.com/gpu")].limit', description="GPUs that it may use at most"),
     Column("Share", ".status.share", description="The largest part of any resource of the cluster that it uses"),
     Column("Pending", ".status.pendingWorkloads", "integer", description="Pods and gangs that wait"),
     Column("Usable", f"{_USABLE}.status"),

@@ -117,9 +117,10 @@ def _explained(
     configuration, profile = _profile(configuration, profile_name, pod)
     notes = [*_notes_of(pod, profile, profile_name, dialects), *_gaps(pod, others), *notes]
     try:
-        return explain_in(configuration, profile, others, pod), profile, notes
+        found = explain_in(configuration, profile, others, pod)
     except (RegistryError, ValueError) as error:
         give_up(str(error))
+    return found, profile, [*([found.queue] if found.queue else []), *notes]
 
 
 def _objects(paths: Sequence[str], dialects: Sequence[Dialect]) -> tuple[list[tuple[GroupKind, Any]], list[str]]:
@@ -232,11 +233,15 @@ def _profile(
 def _notes_of(pod: ApiPod, profile: Profile, asked: str | None, dialects: Sequence[Dialect]) -> Iterator[str]:
     """Yield what a reader would not expect of the pod."""
     from scheduler.model import gang_key_of, pod_from_api  # noqa: PLC0415 - only here
+    from scheduler.model.gang import PREFIX  # noqa: PLC0415 - likewise
 
     if pod.spec.node_name:
         yield f"the pod is on node {pod.spec.node_name}; it is taken off and explained as if it waited"
     if asked is None and pod.spec.scheduler_name != profile.scheduler_name:
         yield f"the pod names the scheduler {pod.spec.scheduler_name}, which is no profile; {profile.scheduler_name} is asked"
+    for condition in pod.status.conditions or ():
+        if condition.type == f"{PREFIX}/PromisedStart" and condition.status == "True" and not pod.spec.node_name:
+            yield f"the pod is promised a start: {condition.message}"
     if pod.spec.scheduling_gates:
         yield f"the pod is not tried while it has gates: {', '.join(gate.name for gate in pod.spec.scheduling_gates)}"
     key = gang_key_of(pod_from_api(pod, dialects))

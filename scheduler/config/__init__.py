@@ -1,5 +1,6 @@
 """The configuration of the scheduler: what may be set, its defaults, and how it is read and written."""
 
+from .backfill import Backfill, BackfillPolicy
 from .base import ConfigurationModel
 from .duration import format_duration, parse_duration
 from .group_kinds import GroupCount, GroupKind, GroupLabel, GroupRoles
@@ -35,6 +36,8 @@ __all__ = [
     "KUBE_API_VERSION",
     "KUBE_KIND",
     "NOT_HONOURED",
+    "Backfill",
+    "BackfillPolicy",
     "BaseProfile",
     "ClientConnection",
     "ConfigurationError",

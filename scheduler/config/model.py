@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
+from .backfill import Backfill
 from .base import ConfigurationModel
 from .duration import Duration
 from .group_kinds import GroupKind
@@ -291,6 +292,8 @@ class SchedulerConfiguration(ConfigurationModel):
     """A refused workload is tried again after this long, even if nothing happened that could cure it."""
     queue_usage_half_life_seconds: int = Field(default=0, ge=0, le=365 * 86_400)
     """With queues: what a queue used lately counts beside what it uses now, fading by half in this time. 0 forgets at once."""
+    backfill: Backfill = Backfill()
+    """Reservations for workloads that wait for room."""
     permit_max_seconds: int = Field(default=900, ge=1, le=_LONGEST_SECONDS)
     """No Permit plugin makes a workload wait longer than this."""
     tie_break: TieBreak = "hash"

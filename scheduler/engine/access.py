@@ -22,6 +22,7 @@ from scheduler.topology.hypernodes import HYPERNODES
 from .candidates import Candidate
 from .holders import Holder, Holders
 from .kept import KeptRooms
+from .looks import imagine, looks_on
 from .parts import parts_of
 from .placement import Placer
 
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
     from .flights import Flights
     from .kept import Kept
+    from .looks import Look
     from .parts import Part
 
 #: Shapes that are kept from cycle to cycle; a shape of a cluster of 5,000 nodes takes about 0.3 MB.
@@ -86,6 +88,10 @@ class Access:
         #: (pod uid, plugin, text), to be carried out by the engine.
         self.rejections: list[tuple[str, str, str]] = []
         self.activations: list[str] = []
+        #: What those are promised that come before the workload that is tried: the looks at each row.
+        self.reserved: Mapping[int, Sequence[Look]] = {}
+        #: Where its own pods are promised room, by uid.
+        self.promised: Mapping[str, str] = {}
         #: Uids of victims that did not go in time: not to be counted on again.
         self.stuck: set[str] = set()
         #: Pod uid to the nodes that binding it failed on.
@@ -144,26 +150,26 @@ class Access:
         """Tell which nodes pass every Filter, with nominated pods counted, as the snapshot is now."""
         runtime, snapshot = self._runtimes[pod.scheduler_name], self.snapshot
         passing = runtime.filter(state, pod, nodes).passes()
-        nominated = self._kept.against(pod.priority, (pod.uid,), snapshot)
-        for position in np.flatnonzero(passing & np.isin(nodes.rows, list(nominated))) if nominated else ():
-            row, mark = int(nodes.rows[position]), snapshot.mark()
-            undo = [snapshot.place(other, row) for other in nominated[row]]
-            try:
-                passing[position] = runtime.filter(state, pod, nodes.select(np.array([position]))).passes()[0]
-            finally:
-                for step in reversed(undo):
-                    step()
-                snapshot.is_as_at(mark)
+        nominated, reserved = self._kept.against(pod.priority, (pod.uid,), snapshot), self.reserved
+        rows = [*nominated, *reserved]
+        for position in np.flatnonzero(passing & np.isin(nodes.rows, rows)) if rows else ():
+            row, one = int(nodes.rows[position]), nodes.select(np.array([position]))
+            for look in looks_on(row, nominated, reserved):
+                mark, undo = snapshot.mark(), imagine(snapshot, row, look)
+                try:
+                    passing[position] &= runtime.filter(state, pod, one).passes()[0]
+                finally:
+                    for step in reversed(undo):
+                        step()
+                    snapshot.is_as_at(mark)
         return passing
 
     def verdict(self, state: CycleState, pod: Pod, row: int) -> Status | None:
         """Return what Filter says of a row as the snapshot is now: with nominated pods counted, then without."""
         runtime, snapshot = self._runtimes[pod.scheduler_name], self.snapshot
         nodes = snapshot.nodes
-        nominated = self._kept.against(pod.priority, (pod.uid,), snapshot).get(row)
-        if nominated:
-            mark = snapshot.mark()
-            undo = [snapshot.place(other, row) for other in nominated]
+        for look in looks_on(row, self._kept.against(pod.priority, (pod.uid,), snapshot), self.reserved):
+            mark, undo = snapshot.mark(), imagine(snapshot, row, look)
             try:
                 status = runtime.status_at(state, pod, nodes, row)
             finally:
@@ -178,7 +184,7 @@ class Access:
         """Return what is counted for a pod, if nothing else that stands on nodes keeps it off them."""
         runtime, snapshot = self._runtimes[pod.scheduler_name], self.snapshot
         found = runtime.counting_filter(state, pod)
-        if found is None:
+        if found is None or self.reserved:
             return None
         plugin, asked = found
         asks = tuple([(resource, count) for resource, count in asked.items() if count > 0])
@@ -202,9 +208,8 @@ class Access:
     ) -> Placer:
         """Return a Placer for pods of a workload on the current snapshot."""
         own, rows = {pod.uid for pod in pods}, self.snapshot.row_of
-        nominations = {
-            uid: rows[name] for uid in own if (name := self.cluster.nominations.get(uid)) is not None and name in rows
-        }
+        at = {**self.promised, **self.cluster.nominations} if self.promised else self.cluster.nominations
+        nominations = {uid: rows[name] for uid in own if (name := at.get(uid)) is not None and name in rows}
         avoided = {
             uid: {rows[name] for name in names if name in rows}
             for uid in own
@@ -362,7 +367,7 @@ class Access:
                 candidate = (self._candidates.pop(key, None) if is_lasting else None) or Candidate(
                     runtime, self.snapshot, pod
                 )
-                candidate.attend(pod, kept, ties)
+                candidate.attend(pod, kept, ties, self.reserved)
                 by_shape[shape] = candidate
                 if is_lasting:
                     self._candidates[key] = candidate

@@ -14,8 +14,10 @@ import numpy as np
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.status import Code, Reason, Status
 
+from .bounds import places
 from .gains import gains_of
 from .kept import Kept
+from .looks import looks_on, refused_by
 from .messages import narrowed_text
 from .statuses import Statuses, counted
 from .totals import TIE_BITS, Totals
@@ -26,7 +28,9 @@ if TYPE_CHECKING:
     from scheduler.framework.filter_result import FilterResult
     from scheduler.framework.runtime import Runtime, ScorePart
     from scheduler.model import Pod
-    from scheduler.state.snapshot import Bools, Ints, Snapshot, Undo
+    from scheduler.state.snapshot import Bools, Ints, Snapshot
+
+    from .looks import Look
 
 #: If more than one row in so many changed, all are evaluated anew.
 _MANY = 4
@@ -49,6 +53,8 @@ class Candidate:
         self._snapshot = snapshot
         self._asks: dict[str, int] | None = None
         self._nominated = Kept()
+        self._reserved: Mapping[int, Sequence[Look]] = {}
+        self._pool: tuple[int, bytes] = (-1, b"")
         self._refused_by_nominated: dict[int, Status] = {}
         #: Each of these statuses once, so that equal ones are the same.
         self._told: dict[Status, Status] = {}
@@ -77,16 +83,29 @@ class Candidate:
         """Which rows pass every Filter, with nominated pods counted, shape (rows,); up to date after `sync`."""
         return self._feasible
 
+    def pool(self) -> bytes:
+        """Return what names the rows that could take a pod if they were empty; computed once until a node changes."""
+        generation, name = self._pool
+        if generation != self._snapshot.node_generation:
+            could = places(self._asks, self._snapshot.nodes, self._open, is_empty=True) > 0
+            name = np.packbits(could).tobytes()
+            self._pool = self._snapshot.node_generation, name
+        return name
+
     @property
     def asks(self) -> dict[str, int] | None:
         """What one pod counts against free resources; None if nobody counts (`Runtime.counted_requests`)."""
         return self._asks
 
-    def attend(self, pod: Pod, nominated: Kept, ties: Ints) -> None:
+    def attend(self, pod: Pod, nominated: Kept, ties: Ints, reserved: Mapping[int, Sequence[Look]]) -> None:
         """Serve another attempt: look again at rows where room was kept for others, or is now."""
         self.pod = pod
         self._noted.update(dict.fromkeys(nominated.changed_since(self._nominated)))
         self._nominated = nominated
+        former, self._reserved = self._reserved, reserved
+        if former or reserved:
+            rows = dict.fromkeys((*former, *reserved))
+            self._noted.update({row: None for row in rows if former.get(row) != reserved.get(row)})
         if ties is not self._ties:
             self._ties = ties
             self._is_scored = self._is_scored and len(ties) == len(self._feasible)
@@ -189,6 +208,10 @@ class Candidate:
         """Return the pods, by row, for which room is kept against this shape."""
         return self._nominated
 
+    def reserved_rows(self) -> list[int]:
+        """Return the rows where room is reserved against this shape, from now or from a later moment on."""
+        return list(self._reserved)
+
     def resolvable(self) -> Bools:
         """Return the rows that are refused in a way that evictions may cure, shape (rows,)."""
         found = self.curable() & ~self._feasible
@@ -207,6 +230,7 @@ class Candidate:
         nodes = self._snapshot.nodes
         self.evaluations += max(1, len(nodes))
         self.state = CycleState()
+        self._pool = (-1, b"")
         self._refused_by_nominated = {}
         self._is_scored = False
         self._result = None
@@ -223,8 +247,9 @@ class Candidate:
         if self._narrowed is not None:
             self._feasible &= self._narrowed
             self._open &= self._narrowed
-        if self._nominated:
-            self._respect_nominated([row for row in self._nominated if self._narrowed is None or self._narrowed[row]])
+        if self._nominated or self._reserved:
+            rows = dict.fromkeys((*self._nominated, *self._reserved))
+            self._respect_nominated([row for row in rows if self._narrowed is None or self._narrowed[row]])
 
     def _evaluate_again(self, changed: Iterable[int]) -> None:
         """Run the Filters that read pods over the rows that changed; those that look further over all, if they must."""
@@ -234,8 +259,9 @@ class Candidate:
             self._evaluate()
             return
         open_rows = [row for row in changed if self._open[row]]
-        kept, refused = self._nominated, self._refused_by_nominated
-        is_plain = is_settled and len(open_rows) <= _FEW and not any(row in kept or row in refused for row in open_rows)
+        kept, refused, reserved = self._nominated, self._refused_by_nominated, self._reserved
+        is_few = is_settled and len(open_rows) <= _FEW
+        is_plain = is_few and not any(row in kept or row in refused or row in reserved for row in open_rows)
         if is_plain and (not open_rows or self._evaluate_few(open_rows)):
             return
         rows = np.array(open_rows, dtype=np.int64)
@@ -282,27 +308,18 @@ class Candidate:
 
     def _look_at_nominated(self, rows: Ints) -> None:
         """Look again at those of the rows where room is kept, or was."""
-        if self._refused_by_nominated or self._nominated:
+        if self._refused_by_nominated or self._nominated or self._reserved:
             for row in rows.tolist():
                 self._refused_by_nominated.pop(row, None)
-            self._respect_nominated([row for row in rows.tolist() if row in self._nominated])
+            self._respect_nominated([row for row in rows.tolist() if row in self._nominated or row in self._reserved])
 
     def _respect_nominated(self, rows: Sequence[int]) -> None:
-        """Filter rows again with the pods nominated there counted in: both looks must pass."""
-        if not rows:
-            return
-        mark = self._snapshot.mark()
-        undo: list[Undo] = [self._snapshot.place(pod, row) for row in rows for pod in self._nominated[row]]
-        try:
-            result = self._runtime.filter(self.state, self.pod, self._snapshot.nodes.select(np.array(rows)))
-        finally:
-            for step in reversed(undo):
-                step()
-            self._snapshot.is_as_at(mark)
-        for position, row in enumerate(rows):
-            if (status := result.status_at(position)) is not None:
-                self._feasible[row] = False
-                self._refused_by_nominated[row] = self._told.setdefault(status, status)
+        """Filter rows again as they are with the pods that room is kept for: every look must pass."""
+        kept = {row: looks_on(row, self._nominated, self._reserved) for row in rows}
+        refused = refused_by(self._runtime, self.state, self.pod, self._snapshot, rows, kept)
+        for row, status in refused.items():
+            self._feasible[row] = False
+            self._refused_by_nominated[row] = self._told.setdefault(status, status)
 
     def _score(self) -> None:
         """Run PreScore and Score over the feasible rows, unless that was done."""

@@ -91,6 +91,7 @@ class Commit:
             if summary is not None:
                 core.placements[live.gang.key] = summary
         core.preempting.placed(live.key, seats)
+        core.backfill.placed(live, nodes.values())
         self._leave_queue(live, attempted, seats, now)
         if flight.phase == "permit":
             names = sorted({n for s in seats.values() if s.waiting for n in s.waiting.pending})

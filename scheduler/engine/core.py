@@ -13,11 +13,12 @@ from scheduler.framework.runtime import PluginError, Runtime
 from scheduler.framework.status import ClusterEvent, Code
 from scheduler.model.checkpoints import notice_seconds
 from scheduler.plugins import BASE_ARGS, BASES, BUILT_IN
-from scheduler.queues.admission import FIRM, LIMIT, asks_of
+from scheduler.queues.admission import asks_of, is_for_quota
 from scheduler.queues.queues import Queues
 from scheduler.state.cluster import ClusterState
 
 from .access import Access, Ties
+from .backfill import Backfill
 from .flights import Flights
 from .moves import Moves
 from .notices import Notices
@@ -82,6 +83,8 @@ class Core:
         self.preempting = Preempting(
             self.cluster, self.reporter, self.emit, self.access.stuck, self.moves, notices
         )  # fmt: skip
+        like_upstream = {profile.scheduler_name for profile in configuration.profiles if profile.base == "kube-default"}
+        self.backfill = Backfill(self, configuration.backfill, like_upstream)
         #: Changes since the queue was last woken.
         self.changes: dict[Change, None] = {}
         #: Workloads that changed since they were last looked at, by key.
@@ -128,6 +131,7 @@ class Core:
         changes, self.changes = self.changes, {}
         gated: dict[str, None] = {}
         for change in changes:
+            self.backfill.note(change)
             gated.update(dict.fromkeys(self.queue.wake(change, now, self.could_cure)))
         for key in gated:
             workload = self.workloads.get(key)
@@ -143,6 +147,9 @@ class Core:
         """Ask the plugins that refused a workload whether a change could cure it."""
         if is_for_quota(entry.refusal) and change.event != ClusterEvent.QUEUE_CHANGED:
             return self.queues.has_quota(entry.workload)
+        return self.backfill.leaves_room(entry, change) and self._asks_plugins(entry, change)
+
+    def _asks_plugins(self, entry: Entry, change: Change) -> bool:
         runtime, blame = self.runtime_of(entry.workload), entry.blame
         if entry.lack is not None and change.event == ClusterEvent.POD_REMOVED and change.node_name:
             kept_for = self.access.kept_for(entry.workload, change.node_name)
@@ -220,6 +227,7 @@ class Core:
 
     def forget(self, key: str) -> None:
         """Take a workload out of the queue, as none of it waits any more."""
+        self.backfill.left(key)
         self.queue.remove(key)
         self.queues.left(key)
 
@@ -250,6 +258,7 @@ class Core:
         look = self.workloads.look(workload)
         self.queue.put(workload, sort_key, gate, look, now, is_own=is_own, group=group)
         if gate is not None:
+            self.backfill.left(workload.key)
             self.reporter.waits(workload.key, gate, now)
         else:
             self.reporter.moved(workload.key)
@@ -277,8 +286,3 @@ class Core:
         self.reporter.event(
             pod_ref(pod), "Warning", "PluginFailed", "Scheduling", error.status.message, pod.scheduler_name
         )
-
-
-def is_for_quota(status: Status | None) -> bool:
-    """Tell whether a workload was refused because its queue has no quota left for it."""
-    return status is not None and any(reason.code in (LIMIT, FIRM) for reason in status.reasons)

@@ -21,7 +21,7 @@ from scheduler.framework.status import ClusterEvent, Code, Kind, Reason, Status
 
 from .bounds import places
 from .certificates import shortfall_of
-from .lack import Before, Lack, room_for
+from .lack import Before, Lack, before_of, room_for
 from .messages import fit_message, gang_message, halt_message
 
 if TYPE_CHECKING:
@@ -118,9 +118,19 @@ class Cycle:
             return (yield from self._beyond_quota(self._quota.refusal))
         return (yield from self._place())
 
+    def bound(self) -> Status | None:
+        """Return why the workload cannot be placed, as far as that is known without a search."""
+        return self._early() or self._bounds()
+
+    def fit(self) -> Generator[int, None, bool]:
+        """Place as many pods as the workload needs, and no more; False leaves nothing placed."""
+        for _, allowed in self._domains():
+            if (yield from self._placer.place_all(self._workload.needed, allowed, self._workload.needed)):
+                return True
+        return False
+
     def _place(self) -> Steps:
-        early = self._early()
-        refusal = early or self._bounds()
+        refusal = (early := self._early()) or self._bounds()
         if refusal is None:
             if (where := (yield from self._where())) is not None:
                 return Outcome(placed=dict(self._placer.placed), domain=where, shown=self._placer.candidates[0])
@@ -258,7 +268,7 @@ class Cycle:
         for candidate in self._placer.candidates:
             free, reach[candidate] = room_for(candidate, nodes, priority)
             most += min(self._placer.count(candidate), int(reach[candidate].sum()))
-            found.append(Before(candidate.asks or {}, free.astype(np.int32), reach[candidate].astype(np.int32)))
+            found.append(before_of(candidate, free, reach[candidate]))
         missing = max(1, self._workload.needed - max(most, reachable))
         domains = None
         if self._short is not None and reachable <= most:  # else a plugin reaches further than priorities

@@ -59,6 +59,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     finality: str = ""
     #: Node evaluations that it took.
     evaluations: int = 0
+    #: The start that the workload was promised last, seconds since the epoch; None if it was told none.
+    promised_start: float | None = None
 
 
 encode_decision = msgspec.json.Encoder(order="sorted").encode

@@ -13,7 +13,7 @@ It is synchronous and pure: time comes from the clock it is given, chance from t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scheduler.framework.runtime import PluginError
 from scheduler.framework.status import Reason, Status
@@ -61,8 +61,9 @@ class Attempt:
     entry: Entry
     #: The workload as it was when the attempt began, with the pods that are tried.
     workload: Workload
-    placer: Placer
-    steps: Generator[int, None, Outcome]
+    #: None for a look ahead for a workload that was refused.
+    placer: Placer | None
+    steps: Generator[int, None, Any]
 
 
 class Engine:
@@ -121,7 +122,7 @@ class Engine:
             return self._clock()
         times = (
             core.queue.next_time(), core.flights.next_deadline(), core.preempting.next_deadline(), core.reporter.next_time(),
-            core.topologies.next_time(), core.queue_statuses.next_time(), core.moves.next_deadline(),
+            core.topologies.next_time(), core.queue_statuses.next_time(), core.moves.next_deadline(), core.backfill.next_time(),
             min(core.partial.values(), default=None), self._health.next_deadline(),
             min((until for nodes in core.access.shunned.values() for until in nodes.values()), default=None),
         )  # fmt: skip
@@ -164,6 +165,7 @@ class Engine:
             attempted = live.with_pods({pod.uid: pod for pod in pods})
             core.access.snapshot = core.cluster.snapshot()
             core.preempting.adopt(attempted, now)
+            core.backfill.begin(entry, attempted)
             try:
                 placer = core.access.placer(attempted, pods)
             except PluginError as error:
@@ -197,12 +199,15 @@ class Engine:
                 used += max(1, next(self._attempt.steps))
         except StopIteration as stop:
             attempt, self._attempt = self._attempt, None
-            self._conclude(attempt, stop.value)
+            if attempt.placer is None:
+                self._core.backfill.planned(attempt.workload, stop.value)
+            else:
+                self._conclude(attempt, attempt.placer, stop.value)
         return max(1, used)
 
-    def _conclude(self, attempt: Attempt, outcome: Outcome) -> None:
+    def _conclude(self, attempt: Attempt, placer: Placer, outcome: Outcome) -> None:
         """Carry out what an attempt decided, unless the workload left or may not be tried any more meanwhile."""
-        core, placer, live = self._core, attempt.placer, attempt.entry.workload
+        core, live = self._core, attempt.entry.workload
         core.settle(self._clock())
         facts = record(attempt.workload, placer, outcome) if self._on_decision is not None else None
         generation = placer.snapshot.generation
@@ -211,13 +216,25 @@ class Engine:
             core.queue.retry(attempt.workload.key, self._clock())
             return
         seats: Sequence[Seat] = ()
+        promised = core.backfill.promised_start(live.key)
         if outcome.status is None:
             result, seats = self._commit.place(live, attempt.workload, placer, outcome)
         else:
             placer.clear()
             result = self._commit.refuse(live, attempt.workload, placer, outcome)
+            self._refused(attempt.entry, placer, outcome)
         if self._on_decision is not None and facts is not None and result != OUTDATED:
-            self._on_decision(facts.decision(self._cycle_number, self._clock(), generation, result, seats))
+            self._on_decision(facts.decision(self._cycle_number, self._clock(), generation, result, seats, promised))
+
+    def _refused(self, entry: Entry, placer: Placer, outcome: Outcome) -> None:
+        """Look ahead for a workload that was refused for want of room, if it is due."""
+        backfill, workload, status = self._core.backfill, entry.workload, outcome.status
+        if status is None or self._core.queue.get(workload.key) is not entry:
+            return
+        has_plan = outcome.room is not None or bool(self._core.preempting.victims_left(workload.key))
+        if backfill.refused(entry, status, placer, has_plan=has_plan):
+            attempted = workload.with_pods(dict(workload.pods))
+            self._attempt = Attempt(entry, attempted, None, backfill.look_ahead(attempted))
 
     def _expire(self, now: float) -> None:
         """Act on everything whose patience has ended."""
@@ -225,6 +242,7 @@ class Engine:
         for flight, status in core.flights.late(now):
             self._commit.abandon(flight, status)
         core.moves.expire(now)
+        core.backfill.expire(now)
         for key in core.preempting.late(now):
             core.queue.retry(key, now)
         for flight in self._rollback.expire(now):
@@ -275,6 +293,7 @@ class Engine:
             condition_of(gang, members, core.cluster, refusal, was_complete=key in core.completed),
             self._health.saw(gang, members),
             self._placement_of(gang, members),
+            core.backfill.promised_start(workload_key_of(key)),
         )
 
     def _placement_of(self, gang: Gang, members: Sequence[Pod]) -> PlacementSummary | None:

@@ -11,7 +11,9 @@ from msgspec import structs
 
 from scheduler.framework.status import ClusterEvent
 from scheduler.model.checkpoints import LAST_CHECKPOINT
+from scheduler.model.run_time import INVALID_RUN_TIME, problem_at
 
+from .reporter import gang_ref
 from .workloads import workload_key_of
 
 if TYPE_CHECKING:
@@ -40,6 +42,10 @@ class GroupChanges:
         former = core.cluster.groups.object(gang.key)
         if former == gang:
             return
+        core.backfill.run_times.saw_group(gang.annotations, gang.labels, gang.deadline_seconds)
+        if (former is None or former.annotations != gang.annotations) and (problem := problem_at(gang.annotations)):
+            controller = next(iter(core.runtimes))
+            core.reporter.event(gang_ref(gang), "Warning", INVALID_RUN_TIME, "Scheduling", problem, controller)
         self._regroup(core.cluster.groups.put(gang))
         self._checkpoints.look_at_gang(gang, former)
         root = core.cluster.groups.root_of(gang.key)

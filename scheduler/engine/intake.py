@@ -15,6 +15,7 @@ from scheduler.model.hypernode import HyperNode
 from scheduler.model.node_resource_topology import NodeResourceTopology
 from scheduler.model.node_topology import NodeTopology
 from scheduler.model.queue import Queue, QueueUse
+from scheduler.model.run_time import INVALID_RUN_TIME, problem_at
 from scheduler.model.storage import (
     Claim,
     CSIDriver,
@@ -137,6 +138,7 @@ class Intake:
         if is_foreign and pod.membership is None:
             return
         former = core.cluster.pods.get(pod.uid)
+        core.backfill.run_times.saw(pod)
         left = core.cluster.gang_of(former) if former is not None else None
         assumed_on = core.cluster.assumed.get(pod.uid)
         if not core.cluster.set_pod(pod):
@@ -164,6 +166,8 @@ class Intake:
         if former is None:
             core.changed(ClusterEvent.POD_CREATED, pod_uid=pod.uid)
             core.moves.arrived(pod)
+        if (former is None or former.annotations != pod.annotations) and (problem := problem_at(pod.annotations)):
+            core.reporter.event(pod_ref(pod), "Warning", INVALID_RUN_TIME, "Scheduling", problem, pod.scheduler_name)
         workload = core.workloads.of(pod.uid)
         if workload is not None and former is not None and is_same_for_scheduling(former, pod):
             workload.pods[pod.uid] = pod
@@ -189,6 +193,7 @@ class Intake:
             self._rejected_before(pod)
         if former is None or former.is_terminal:
             return
+        core.backfill.run_times.ended(former, pod, core.clock())
         if is_rejection(former, pod):
             self._rejected(pod)
         if gives_back(former, pod):

@@ -61,6 +61,14 @@ def room_for(candidate: Candidate, nodes: Nodes, priority: int | None) -> tuple[
     return free, could
 
 
+def before_of(candidate: Candidate, free: Ints, reachable: Ints) -> Before:
+    """Return what places there were, to compare with; of reserved nodes none, so that all count that are there later."""
+    before = Before(candidate.asks or {}, free.astype(np.int32), reachable.astype(np.int32))
+    for row in candidate.reserved_rows():
+        before.free[row] = before.reachable[row] = 0
+    return before
+
+
 @dataclass(slots=True, eq=False)
 class Lack:
     """The places of each shape that there were on each node, and how many more are needed."""

@@ -37,7 +37,10 @@ class Facts:
     scores: dict[str, int]
     parts: dict[str, dict[str, int]]
 
-    def decision(self, cycle: int, time: float, generation: int, result: str, seats: Sequence[Seat]) -> Decision:
+    def decision(
+        self, cycle: int, time: float, generation: int, result: str, seats: Sequence[Seat],
+        promised_start: float | None = None,
+    ) -> Decision:  # fmt: skip
         """Return the record, with what the commit made of it."""
         outcome, status = self.outcome, self.outcome.status
         first = status.reasons[0] if status is not None and status.reasons else None
@@ -73,6 +76,7 @@ class Facts:
             message=_message(first) if first else "",
             finality=first.kind.value if first else "",
             evaluations=outcome.evaluations,
+            promised_start=promised_start,
         )
 
 

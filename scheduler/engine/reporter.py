@@ -8,8 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from scheduler.framework.effects import EmitEvent, ObjectRef, PodRef, SetGangStatus, SetPodScheduled
+from scheduler.framework.effects import (
+    EmitEvent,
+    ObjectRef,
+    PodRef,
+    SetGangStatus,
+    SetPodScheduled,
+    SetPromisedStart,
+)
 from scheduler.framework.status import Code, Status
+from scheduler.model.dialects.own import NAME as OWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -134,6 +142,16 @@ class Reporter:
         if key in self._cluster.gangs:
             self._gangs_due.setdefault(key, now + GANG_STATUS_DELAY)
 
+    def promised(self, workload: Workload, start: float | None, now: float) -> None:
+        """Write when a workload is expected to start, in seconds since the epoch, or that this cannot be told any more.
+
+        It stands in the status of a group of ours, for all others at the first pod.
+        """
+        if workload.gang is not None and workload.gang.key.dialect == OWN and workload.gang.uid:
+            self.gang_changed(workload.gang.key, now)
+        elif workload.pods:
+            self.effects.append(SetPromisedStart(pod_key(workload.ordered()[0]), start))
+
     def forget_gang(self, key: GangKey) -> None:
         """Forget a group that is gone."""
         self._gangs_due.pop(key, None)
@@ -148,7 +166,7 @@ class Reporter:
 
     def gang_status(
         self, gang: Gang, phase: str, counts: dict[str, int], scheduled: Condition, satisfied: Condition,
-        placement: PlacementSummary | None,
+        placement: PlacementSummary | None, promised_start: float | None = None,
     ) -> None:  # fmt: skip
         """Write a group's status, unless it is what was written last; other projects' objects are never written.
 
@@ -159,6 +177,7 @@ class Reporter:
         status = SetGangStatus(
             gang.key.namespace, gang.key.name, gang.uid, phase, gang.generation, tuple(sorted(counts.items())),
             *scheduled[:2], _cut(scheduled[2]), *satisfied[:2], _cut(satisfied[2]), placement, gang.key.dialect,
+            promised_start,
         )  # fmt: skip
         if self._gangs_written.get(gang.key) != status:
             self._gangs_written[gang.key] = status

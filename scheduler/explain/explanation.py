@@ -78,6 +78,8 @@ class Explanation:
     preemption: PreemptionExplanation | None = None
     #: The text of the event FailedScheduling; empty if there is none.
     event: str = ""
+    #: What the pod's queue says of it; empty without queues.
+    queue: str = ""
 
     @property
     def best(self) -> list[int]:

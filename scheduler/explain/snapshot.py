@@ -14,6 +14,7 @@ from scheduler.model.dialects import dialects_of
 
 from .explaining import explain, waiting
 from .objects import kinds_of
+from .queueing import queue_note
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,4 +43,7 @@ def explain_in(
         kinds[group_kind].put(core.cluster, api)
     view = structs.replace(waiting(pod, dialects), node_name="", scheduler_name=profile.scheduler_name)
     times += [moment for p in (*core.cluster.pods.values(), view) for moment in (p.created, p.started or 0.0)]
-    return explain(core, view)
+    found = explain(core, view)
+    names = {view.scheduler_name, *(other.scheduler_name for other in configuration.profiles)}
+    found.queue = queue_note(core.cluster, structs.replace(view, node_name=""), names)
+    return found

@@ -166,6 +166,15 @@ class SetPodScheduled(Effect):
 
 
 @dataclass(frozen=True, slots=True)
+class SetPromisedStart(Effect):
+    """Write by when a pod is expected to start, as a condition; None: that this cannot be told any more."""
+
+    pod: PodRef
+    #: Seconds since the epoch.
+    start: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class PlacementSummary:
     """Where the members of a gang are, seen from the network."""
 
@@ -206,6 +215,8 @@ class SetGangStatus(Effect):
     placement: PlacementSummary | None = None
     #: Whose object it is: ai-scheduler, native or native-composite.
     dialect: str = "ai-scheduler"
+    #: By when the group is expected to start, seconds since the epoch; None if that cannot be told, or it has started.
+    promised_start: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

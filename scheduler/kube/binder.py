@@ -27,6 +27,7 @@ from scheduler.framework.effects import (
     SelectNode,
     SetGangStatus,
     SetPodScheduled,
+    SetPromisedStart,
     SetQueueStatus,
     SetTopologyStatus,
 )
@@ -214,7 +215,7 @@ class Binder:
             outcome = "failed"
         self._on_done(effect, outcome, time.perf_counter() - began)
 
-    async def _dispatch(self, effect: Effect) -> str:  # noqa: C901, PLR0911 - one return per kind of answer
+    async def _dispatch(self, effect: Effect) -> str:  # noqa: C901, PLR0911, PLR0912 - one return per kind of answer
         match effect:
             case BindPod():
                 return await self._bind(effect)
@@ -229,6 +230,8 @@ class Binder:
                 await self._pods.nominate(effect)
             case SetPodScheduled():
                 return "done" if await self._pods.set_scheduled(effect) else "skipped"
+            case SetPromisedStart():
+                await self._pods.set_promised_start(effect)
             case SetGangStatus():
                 return "done" if await self._gangs.set_status(effect) else "skipped"
             case SetTopologyStatus():
@@ -303,6 +306,7 @@ def _key(effect: Effect) -> str | None:
             | EvictPod()
             | NominatePod()
             | SetPodScheduled()
+            | SetPromisedStart()
             | PrepareBinding()
             | ReleaseClaim()
         ):
@@ -319,7 +323,14 @@ def _key(effect: Effect) -> str | None:
 def _supersedes(new: Effect, old: Effect) -> bool:
     """Tell whether an effect makes an older, unsent one on the same object moot: a later status, or a binding."""
     if isinstance(new, BindPod):
-        return isinstance(old, NominatePod | SetPodScheduled)
+        return isinstance(old, NominatePod | SetPodScheduled | SetPromisedStart)
     return type(new) is type(old) and isinstance(
-        new, AnnotatePod | NominatePod | SetPodScheduled | SetGangStatus | SetTopologyStatus | SetQueueStatus
+        new,
+        AnnotatePod
+        | NominatePod
+        | SetPodScheduled
+        | SetPromisedStart
+        | SetGangStatus
+        | SetTopologyStatus
+        | SetQueueStatus,
     )

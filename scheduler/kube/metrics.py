@@ -25,6 +25,7 @@ ATTEMPT_BUCKETS = tuple(0.001 * 2**i for i in range(15))
 SLI_BUCKETS = tuple(0.01 * 2**i for i in range(20))
 VICTIM_BUCKETS = tuple(float(2**i) for i in range(11))
 STEP_BUCKETS = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+PROMISE_BUCKETS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 4 * 3600.0, 24 * 3600.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,9 @@ METRICS = (
     Metric("ai_scheduler_inputs_total", "counter", (), "Inputs handled by the engine."),
     Metric("ai_scheduler_largest_gang_pods", "gauge", ("gpus_per_pod", "level"),
            "Pods of the largest gang that would fit now into one domain of a level: the cluster, and the three widest below it."),
+    Metric("ai_scheduler_promise_error_seconds", "histogram", ("side",),
+           "How far the start of a workload was from the one it was promised last, by side: early (or just in time) or late.",
+           PROMISE_BUCKETS),
     Metric("ai_scheduler_leader", "gauge", (), "1 while this replica decides."),
 )  # fmt: skip
 
@@ -102,6 +106,9 @@ class Metrics:
         if decision.victims:
             self.count("scheduler_preemption_attempts_total", 1)
             self.observe("scheduler_preemption_victims", len(decision.victims))
+        if decision.promised_start is not None and result in ("scheduled", "waiting"):
+            late = decision.time - decision.promised_start
+            self.observe("ai_scheduler_promise_error_seconds", abs(late), "late" if late > 0 else "early")
         if decision.reason and result != "scheduled":
             self.count("ai_scheduler_refusals_total", 1, decision.reason, decision.finality)
 

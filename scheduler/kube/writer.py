@@ -26,6 +26,7 @@ from .client import (
     UnreachableError,
     backoff_seconds,
 )
+from .promised import PROMISED_START, promised_condition, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         PodRef,
         SetGangStatus,
         SetPodScheduled,
+        SetPromisedStart,
     )
     from scheduler.model.api import Condition
 
@@ -189,6 +191,11 @@ class PodWriter:
         self._conditions.put(effect.pod.uid, new)
         return True
 
+    async def set_promised_start(self, effect: SetPromisedStart) -> None:
+        """Write the condition PromisedStart."""
+        condition = promised_condition(effect, _condition(self._pod_of(effect.pod.uid), PROMISED_START), self._now())
+        await self._patch_status(effect.pod, {"conditions": [condition]})
+
     def forget(self, uid: str) -> None:
         """Forget what was written about a pod that is bound or gone."""
         self._conditions.forget(uid)
@@ -282,7 +289,8 @@ class GangWriter:
         if effect.placement is not None and effect.placement.is_estimate and _is_same_place(known[1], status):
             status["placement"] = known[1]["placement"]
         if known[1] != status:
-            body = status | {name: None for name in ("placement",) if name in known[1] and name not in status}
+            left_out = {name for name in ("placement", "promisedStart") if name in known[1] and name not in status}
+            body = status | dict.fromkeys(left_out)
             found = await self._client.patch(f"{path}/status", {"metadata": {"uid": effect.uid}, "status": body})
         self._written.put(effect.uid, (effect, status))
         if found:
@@ -347,7 +355,8 @@ def _gang_status(effect: SetGangStatus, since: Callable[[str, str], str]) -> dic
         for kind, value, reason, message in said
     ]
     placement = {"placement": _placement(effect.placement)} if effect.placement is not None else {}
-    return {"phase": effect.phase, "counts": dict(effect.counts), **placement, "conditions": conditions}
+    promised = {"promisedStart": time_text(effect.promised_start)} if effect.promised_start is not None else {}
+    return {"phase": effect.phase, "counts": dict(effect.counts), **placement, **promised, "conditions": conditions}
 
 
 def _is_same_place(known: Mapping[str, Any], status: Mapping[str, Any]) -> bool:

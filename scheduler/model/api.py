@@ -227,6 +227,7 @@ class PodSpec(ApiStruct, frozen=True):
     topology_spread_constraints: list[SpreadConstraint] | None = None
     resource_claims: list[ApiPodClaim] | None = None
     termination_grace_period_seconds: int | None = None
+    active_deadline_seconds: int | None = None
     host_network: bool = False
 
 

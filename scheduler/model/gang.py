@@ -105,6 +105,8 @@ class Gang(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     is_minimum_firm: bool = False
     #: The queue that its object names, in the words of its dialect; empty for none (labels may name one too).
     queue: str = ""
+    #: Its object is ended so many seconds after its start; None if it may run for ever.
+    deadline_seconds: int | None = None
 
     #: ResourceClaims that are the group's, not its pods': name of the entry, and the name of the claim or of its template.
     shared_claims: tuple[tuple[str, str, str], ...] = ()

@@ -52,6 +52,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     #: When its grace period ends, or ended, seconds since the epoch; None if it is not being deleted.
     deletes_at: float | None = None
     grace_period_seconds: int = 30
+    #: So long after its start the kubelet ends it; None if it may run for ever.
+    deadline_seconds: int | None = None
 
     scheduler_name: str = ""
     node_name: str = ""
@@ -151,6 +153,7 @@ def pod_from_api(api: ApiPod, dialects: Sequence[Dialect] = DIALECTS) -> Pod:
         is_terminating=meta.deletion_timestamp is not None,
         deletes_at=parse_time(meta.deletion_timestamp),
         grace_period_seconds=30 if (grace := spec.termination_grace_period_seconds) is None else grace,
+        deadline_seconds=spec.active_deadline_seconds,
         scheduler_name=spec.scheduler_name,
         node_name=spec.node_name,
         nominated_node_name=status.nominated_node_name,

@@ -230,6 +230,8 @@ class PodGroupStatus(_Part):
     """Members by state."""
     placement: Placement | None = None
     """Where the members are, seen from the network."""
+    promised_start: str | None = Field(default=None, json_schema_extra={"format": "date-time"})
+    """From when on room is reserved for a group that waits: it starts then, or earlier. Nothing where that cannot be told."""
     conditions: list[Condition] | None = Field(
         default=None,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},

@@ -108,6 +108,11 @@ def asks_of(workload: Workload) -> dict[str, int]:
     return sum_of(needed_pods(workload, workload.ordered()))
 
 
+def is_for_quota(status: Status | None) -> bool:
+    """Tell whether a workload was refused because its queue has no quota left for it."""
+    return status is not None and any(reason.code in (LIMIT, FIRM) for reason in status.reasons)
+
+
 def needed_pods(workload: Workload, pods: Sequence[Pod]) -> list[Pod]:
     """Return as few pods as make up what the workload needs at once, in their order; one, if its minimum is there already."""
     needs = workload.needs

@@ -37,6 +37,7 @@ from scheduler.framework.effects import (
     SelectNode,
     SetGangStatus,
     SetPodScheduled,
+    SetPromisedStart,
     SetQueueStatus,
     SetTopologyStatus,
 )
@@ -54,7 +55,7 @@ from .controllers import controller_for
 from .daemons import DaemonController
 from .defaults import rfc3339, uid_of
 from .devices import Devices
-from .groups import pod_of_template
+from .groups import pod_of_template, told_by_job
 from .history import History
 from .kubelets import Kubelets, KubeletTimes
 from .owners import controller_of
@@ -157,6 +158,8 @@ class Cluster:
             case ControllerObject():
                 controller = self.controllers[item.owner] = controller_for(item, self)
                 self.history.controller_added(controller, self._group_of(controller))
+                if (told := told_by_job(item.owner, item.api)) is not None and told.key not in self.gangs:
+                    self._inputs.append(GangChanged(told))
                 for sim in self.pods.values():
                     if sim.controller is not controller and controller_of(sim.api.metadata) == item.owner:
                         sim.controller = controller
@@ -286,6 +289,8 @@ class Cluster:
                     self._set_condition(sim, "False", reason, message)
             case SetGangStatus():
                 self._set_gang_status(effect)
+            case SetPromisedStart(pod=ref, start=start):
+                self.history.promised(self.history.record_of(ref.uid), start)
             case SetTopologyStatus() | SetQueueStatus():
                 pass  # nothing in a simulation reads it
             case EmitEvent():
@@ -362,6 +367,7 @@ class Cluster:
         gang = self.gangs.get(GangKey(effect.dialect, effect.namespace, effect.name))
         if gang is None or gang.uid != effect.uid:
             return
+        self.history.promised(self.history.record_of_group(effect.namespace, effect.name), effect.promised_start)
         if effect.dialect == OWN_NAME:
             changed = msgspec.structs.replace(gang, phase=effect.phase)
         else:

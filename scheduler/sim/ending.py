@@ -105,7 +105,12 @@ class _Ending:
             pods=tuple(lives),
             waiting_gpus=sum(asked),
             waiting_since=min((life.created - self._start for life in record.waiting), default=None),
+            promised_start=self._since_start(next(iter(record.promises), None)),
+            last_promised_start=self._since_start(record.promises[-1] if record.promises else None),
         )
+
+    def _since_start(self, moment: float | None) -> float | None:
+        return None if moment is None else moment - self._start
 
     def _verdict(self, record: WorkloadRecord) -> tuple[str, str, str]:
         """Return phase, code and sentence of a workload at the end."""

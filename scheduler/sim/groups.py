@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from scheduler.model import Gang, GangKey
 from scheduler.model.api import ApiPod
 from scheduler.model.dialects.owners import GANG_LABEL
+from scheduler.model.run_time import EXPECTED_RUN_SECONDS, MAX_EXEC_SECONDS
 
 from .jobs import JOB_NAME_KEY
 from .objects import ApiJob, ApiReplicas, copy_meta
@@ -19,7 +21,6 @@ from .schema import without_nulls
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scheduler.model import Gang
     from scheduler.model.api import ObjectMeta
     from scheduler.model.dialects import GroupSource
 
@@ -40,6 +41,23 @@ def gangs_of(loaded: Loaded, meta: ObjectMeta, source: GroupSource) -> Sequence[
         api = msgspec.convert(without_nulls(loaded.document.body), source.api_type)
     api = msgspec.structs.replace(api, metadata=meta, api_version=loaded.document.api_version)
     return source.read(api)
+
+
+def told_by_job(owner: Owner, api: ApiJob | ApiReplicas) -> Gang | None:
+    """Return a Job as the engine knows it in a cluster, where it reads all of them, if it says how long it will run.
+
+    Nobody's pods name it as their group, so that it is in no report.
+    """
+    if not isinstance(api, ApiJob):
+        return None
+    meta, deadline = api.metadata, api.spec.active_deadline_seconds
+    annotations, labels = meta.annotations or {}, meta.labels or {}
+    if deadline is None and EXPECTED_RUN_SECONDS not in annotations and MAX_EXEC_SECONDS not in labels:
+        return None
+    return Gang(
+        key=GangKey("job", owner.namespace, owner.name), uid=meta.uid, api_version="batch/v1", kind="Job",
+        annotations=annotations, labels=labels, deadline_seconds=deadline,
+    )  # fmt: skip
 
 
 def pod_of_template(owner: Owner, template: PodTemplate) -> ApiPod:

@@ -86,6 +86,8 @@ class WorkloadRecord:
     #: Why a controller failed.
     failure: str = ""
     gang: Gang | None = None
+    #: The starts that it was told, in order; None where it was told that none can be told any more.
+    promises: list[float | None] = field(default_factory=list)
 
     @property
     def key(self) -> str:
@@ -218,6 +220,21 @@ class History:
     def pod_started(self, sim: SimPod) -> None:
         """Keep when the containers began to run."""
         self._workload_of(sim).pods[sim.pod.uid].started = self._clock()
+
+    def promised(self, record: WorkloadRecord | None, start: float | None) -> None:
+        """Keep when a workload was told that it will start; what it was told before is not told again."""
+        if record is None or record.started is not None or start == (record.promises[-1] if record.promises else None):
+            return
+        record.promises.append(start)
+        self._happenings.tell("promised", record, "" if start is None else f"{start - self._clock():g}")
+
+    def record_of(self, uid: str) -> WorkloadRecord | None:
+        """Return the workload of one of our pods."""
+        return self._record_of_pod.get(uid)
+
+    def record_of_group(self, namespace: str, name: str) -> WorkloadRecord | None:
+        """Return the workload of a group."""
+        return self.workloads.get(Owner(POD_GROUP, namespace, name))
 
     def pod_ended(self, sim: SimPod, outcome: str) -> None:
         """End a life."""

@@ -63,6 +63,9 @@ class WorkloadOutcome:
     #: What the pods that wait at the end ask for, and since when the first of them waits.
     waiting_gpus: int = 0
     waiting_since: float | None = None
+    #: The start that it was told first, and last before it started or the end; None if it was told none, or that none can be told.
+    promised_start: float | None = None
+    last_promised_start: float | None = None
 
     @property
     def running(self) -> int:

@@ -85,6 +85,7 @@ def print_report(outcome: Outcome, console: Console) -> None:
         for preemption in preemptions:
             console.print(_preemption_line(preemption), highlight=False)
         console.print()
+    _print_promises(outcome, console)
     _print_unfit(outcome, console)
     _print_use(outcome, console)
     for note in outcome.notes:
@@ -136,6 +137,28 @@ def _preemption_line(preemption: Preemption) -> str:
     reason = f" for [bold]{escape(preemption.preempted_for)}[/bold]" if preemption.preempted_for else ""
     where = escape(short_names(preemption.nodes))
     return f"  {duration(preemption.seconds):>7}  {escape(preemption.who)} had to go{reason} ({held} on {where})"
+
+
+def _print_promises(outcome: Outcome, console: Console) -> None:
+    promised = [workload for workload in outcome.workloads if workload.promised_start is not None]
+    if promised:
+        console.print("[bold]Promised starts[/bold]")
+        for workload in promised:
+            console.print(f"  {escape(workload.key)} {promise_text(workload)}", highlight=False)
+        console.print()
+
+
+def promise_text(workload: WorkloadOutcome) -> str:
+    """Return which start a workload was promised, and what came of it."""
+    first, last = workload.promised_start, workload.last_promised_start
+    told = f"was promised {when(first or 0.0)}"
+    if last != first:
+        told += f", in the end {'no start' if last is None else when(last)}"
+    if workload.started is None:
+        return f"{told}; it has not started"
+    late = workload.started - (first or 0.0)
+    how = f"{duration(late)} late" if round(late) > 0 else f"{duration(-late)} early" if round(late) < 0 else "in time"
+    return f"{told}, and started at {when(workload.started)}, {how}"
 
 
 def _print_unfit(outcome: Outcome, console: Console) -> None:
@@ -215,6 +238,8 @@ def _happening_text(happening: Happening) -> str:
         case "started":
             started = "started" if is_whole else f"has {pods} started"
             told = f"{started} after {duration(happening.moment - record.submitted)} on {where}"
+        case "promised":
+            told = f"is promised a start in {duration(float(text))}" if text else "cannot be promised a start any more"
         case "grew":
             told = f"has {count(happening.pods, 'pod')} more, on {where}"
         case "restarted":

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from scheduler.cli.main import main
 from scheduler.sim.dump import dump_command
-from tests.sim.worlds import a_pod, nodes
+from tests.sim.worlds import PREFIX, a_pod, nodes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -285,3 +285,51 @@ def test_plugin_that_fails_is_told_with_its_mistake(tmp_path: Path) -> None:
         "--snapshot", written(tmp_path / "a.yaml", *nodes(1), pod), "--pod", "default/waits", "--config", config
     )
     assert "broken at filter" in result.output
+
+
+def a_queue(name: str, **resource: Any) -> dict[str, Any]:
+    """Return a queue of GPUs."""
+    resources = [{"name": "nvidia.com/gpu", **resource}]
+    return {
+        "apiVersion": f"{PREFIX}/v1alpha1", "kind": "Queue", "metadata": {"name": name}, "spec": {"resources": resources}
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("queue", "said"),
+    [
+        (
+            "small",
+            "note: the pod is not placed while its queue has no quota for it: queue small: limit 4 nvidia.com/gpu, 0 used",
+        ),
+        ("full", "queue full: limit 10 nvidia.com/gpu, 8 used, asks 8"),
+        ("large", "note: the pod waits in the queue large, which has quota left for it"),
+        ("none", "note: the pod is not tried: "),
+    ],
+)
+def test_the_queue_of_a_pod_is_a_note(tmp_path: Path, queue: str, said: str) -> None:
+    """Whether a pod is placed is also for its queue to say: what it may use, what is used, and what the pod asks for."""
+    label = f"{PREFIX}/queue"
+    runs = labelled(a_pod("runs", 8, node="node-0"), **{label: "full"})
+    waits = labelled(a_pod("waits", 8), **{label: queue})
+    path = written(
+        tmp_path / "queues.yaml",
+        *nodes(2),
+        a_queue("small", limit=4),
+        a_queue("full", limit=10),
+        a_queue("large"),
+        runs,
+        waits,
+    )
+    result = call("--snapshot", path, "--pod", "waits")
+    assert result.exit_code == 0, result.output
+    assert said in result.stdout
+
+
+def test_a_promised_start_is_a_note(tmp_path: Path) -> None:
+    """What the scheduler wrote at a pod that waits is told."""
+    waits = a_pod("waits", 8)
+    message = "room is reserved from 2026-01-01T00:00:00Z on"
+    waits["status"] = {"conditions": [{"type": f"{PREFIX}/PromisedStart", "status": "True", "message": message}]}
+    result = call("--snapshot", written(tmp_path / "one.yaml", *nodes(1), waits), "--pod", "waits")
+    assert f"note: the pod is promised a start: {message}" in result.stdout

@@ -18,7 +18,7 @@ def test_examples_can_be_used():
 def test_every_key_has_a_row():
     """The tables name each key of each model."""
     models = [config.SchedulerConfiguration, config.Profile, config.Plugins, config.PluginSet, config.PluginEntry]
-    models += [config.PluginConfig, config.LeaderElection, config.ClientConnection]
+    models += [config.PluginConfig, config.LeaderElection, config.ClientConnection, config.Backfill]
     models += [config.GroupKind, config.GroupRoles, config.GroupCount, config.GroupLabel]
     rows = set(re.findall(r"^\| `(\w+)` \|", PAGE, flags=re.MULTILINE))
     assert {field.alias for model in models for field in model.model_fields.values()} == rows

@@ -79,6 +79,8 @@ class OwnerKind:
     minimum: str = ""
     schedule_timeout: str = ""
     priority_class: str = ""
+    #: After how many seconds the whole object is ended.
+    deadline: str = ""
     #: A condition under which roles start one after the other: then each starts by itself.
     in_order: str = ""
     #: The annotation with the node label of whose domains each gang has one for itself.
@@ -111,6 +113,7 @@ JOB = OwnerKind(
     name_label="batch.kubernetes.io/job-name",
     needs_opt_in=True,
     roles=(Roles("spec", counts=(Count(("parallelism",), at_most="completions"),)),),
+    deadline="spec.activeDeadlineSeconds",
 )
 JOBSET = OwnerKind(
     api_group="jobset.x-k8s.io",
@@ -189,6 +192,7 @@ def _kubeflow(kind: str, roles: str, versions: tuple[str, ...] = ("v1",), in_ord
         minimum="spec.runPolicy.schedulingPolicy.minAvailable",
         schedule_timeout="spec.runPolicy.schedulingPolicy.scheduleTimeoutSeconds",
         priority_class="spec.runPolicy.schedulingPolicy.priorityClass",
+        deadline="spec.runPolicy.activeDeadlineSeconds",
         in_order=in_order,
     )
 

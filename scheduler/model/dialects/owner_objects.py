@@ -97,8 +97,15 @@ def _gang(api: ApiOwner, kind: OwnerKind, dialect: str, problems: list[str]) -> 
         priority_class_name=priority_class,
         annotations=annotations,
         labels=meta.labels or {},
+        deadline_seconds=_deadline(root, kind),
         problems=tuple(dict.fromkeys(problems)),
     )
+
+
+def _deadline(root: object, kind: OwnerKind) -> int | None:
+    """Return after how many seconds the object is ended; what is no such number is no reason to wait, but tells nothing."""
+    seconds = _at(root, kind.deadline, "", [])
+    return seconds if isinstance(seconds, int) and not isinstance(seconds, bool) and seconds > 0 else None
 
 
 def _minimum(

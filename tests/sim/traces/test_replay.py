@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scheduler.config import default
+from scheduler.config import parse
 from scheduler.sim.traces.muri import read_muri
 from scheduler.sim.traces.philly import read_philly
 from scheduler.sim.traces.replay import Replayed, ReplayOptions, begin, replay
@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from scheduler.sim.traces.trace import Trace
 
 MURI_SHAPE = ClusterShape()
+#: Whoever fits runs: nothing is held for those that wait, as the replays that these are compared with do not either.
+PLAIN = parse("backfill: {policy: none}")
 
 
 def run(trace: Trace, nodes: int, *, delay: float = 0, **options: object) -> Replayed:
     """Replay a trace on nodes of 8 GPUs."""
     made = ReplayOptions(ClusterShape(nodes, 8), start_delay_seconds=delay, **options)  # type: ignore[arg-type]
-    return replay(trace, default(), made)
+    return replay(trace, PLAIN, made)
 
 
 def finished(replayed: Replayed) -> dict[str, float | None]:
@@ -119,7 +121,7 @@ def test_a_cut_after_the_end_is_none() -> None:
 def test_a_job_stands_still_while_a_pod_of_it_is_missing() -> None:
     """A pod is deleted at 40 of 100 s and gone 2 s later; the job goes on where it was, and ends at 102 s."""
     options = ReplayOptions(ClusterShape(2, 8), start_delay_seconds=0)
-    (job,), simulation = begin(a_trace((16, 0, 100)), default(), options)
+    (job,), simulation = begin(a_trace((16, 0, 100)), PLAIN, options)
     cluster = simulation.cluster
     cluster.agenda.at(cluster.world.start + 40, lambda: cluster.delete_pod(next(iter(cluster.pods.values()))))
     while simulation.advance():
@@ -131,7 +133,7 @@ def test_a_job_stands_still_while_a_pod_of_it_is_missing() -> None:
 def test_the_state_stays_true_during_a_replay() -> None:
     """Nothing is over-committed, no gang is bound below its minimum: a hundred jobs, looked at after every moment."""
     trace = read_muri(str(DATA / "muri_trace3.csv"), MURI_SHAPE).first(100)
-    _, simulation = begin(trace, default(), ReplayOptions())
+    _, simulation = begin(trace, PLAIN, ReplayOptions())
     while simulation.advance():
         assert list(violations(simulation)) == []
 
@@ -140,7 +142,7 @@ def test_the_state_stays_true_during_a_replay() -> None:
 def test_the_first_jobs_of_muri_trace_3_dead_lock_without_gangs(seed: int) -> None:
     """A hundred jobs: with gangs all finish and nothing is held in vain; without, some wait for each other for ever."""
     trace = read_muri(str(DATA / "muri_trace3.csv"), MURI_SHAPE).first(100)
-    without = replay(trace, default(), ReplayOptions(has_gangs=False, seed=seed))
+    without = replay(trace, PLAIN, ReplayOptions(has_gangs=False, seed=seed))
     assert without.deadlocked
     assert without.metrics.finished < 100
     assert without.metrics.gpu_hours_held_idle > 0
@@ -149,7 +151,7 @@ def test_the_first_jobs_of_muri_trace_3_dead_lock_without_gangs(seed: int) -> No
 def test_muri_trace_3_has_no_dead_lock_with_gangs() -> None:
     """All 992 jobs finish, when an independent replay says, and no incomplete job ever holds a GPU."""
     trace = read_muri(str(DATA / "muri_trace3.csv"), MURI_SHAPE)
-    found = replay(trace, default(), ReplayOptions())
+    found = replay(trace, PLAIN, ReplayOptions())
     assert (found.metrics.jobs, found.metrics.finished, found.deadlocked) == (992, 992, ())
     assert found.metrics.gpu_hours_held_idle == 0
     assert finished(found) == pytest.approx(ends_of(trace, MURI_SHAPE, 2))
@@ -159,7 +161,7 @@ def test_philly_jobs_finish_when_an_independent_replay_says() -> None:
     """200 jobs on too few nodes for them."""
     shape = ClusterShape(4, 8)
     trace = read_philly(str(DATA / "philly_first200.csv.gz"), shape)
-    found = replay(trace, default(), ReplayOptions(shape, start_delay_seconds=5))
+    found = replay(trace, PLAIN, ReplayOptions(shape, start_delay_seconds=5))
     assert finished(found) == pytest.approx(ends_of(trace, shape, 5))
 
 
@@ -168,7 +170,7 @@ def test_philly_jobs_finish_when_an_independent_replay_says() -> None:
 def test_muri_trace_3_dead_locks_without_gangs(seed: int) -> None:
     """With every seed, before a tenth of the jobs has finished, as an independent simulation found."""
     trace = read_muri(str(DATA / "muri_trace3.csv"), MURI_SHAPE)
-    found = replay(trace, default(), ReplayOptions(has_gangs=False, seed=seed))
+    found = replay(trace, PLAIN, ReplayOptions(has_gangs=False, seed=seed))
     assert found.deadlocked
     assert found.metrics.finished < 99
     assert found.metrics.gpu_hours_held_idle > 100_000
