@@ -2,7 +2,8 @@
 PYTHON ?= python3
 export PYTHON
 
-# make parity: verdicts for each filter plugin (a fifth of it score vectors, a twentieth preemptions), and where cases start.
+# make parity: verdicts for each filter plugin (a fifth of it score vectors, and cases of the allocator of devices; a twentieth
+# preemptions), and where cases start.
 N ?= 10000
 SEED ?= 1
 # make e2e: which tests.
