@@ -149,16 +149,21 @@ def rate(scenario: Scenario, size: int, count: int) -> float:
     return len(pods) / seconds
 
 
-def microseconds_per_pod(size: int, rounds: int) -> float:
-    """Return the median for one plain pod after the other, each bound before the next comes."""
-    suite, times = Suite(size), []
+def microseconds_per_pod(sizes: list[int], rounds: int) -> dict[int, float]:
+    """Return the medians, by size, for one plain pod after the other, each bound before the next comes.
+
+    Sizes take turns, so that a machine that changes its speed changes it for all of them.
+    """
+    suites = {size: Suite(size) for size in sizes}
+    times: dict[int, list[float]] = {size: [] for size in sizes}
     for k in range(rounds):
-        suite.put([plain(k).build()])
-        began = time.process_time()
-        effects = suite.work()
-        times.append(time.process_time() - began)
-        assert any(isinstance(effect, BindPod) for effect in effects)
-    return statistics.median(times) * 1e6
+        for size, suite in suites.items():
+            suite.put([plain(k).build()])
+            began = time.process_time()
+            effects = suite.work()
+            times[size].append(time.process_time() - began)
+            assert any(isinstance(effect, BindPod) for effect in effects)
+    return {size: statistics.median(found) * 1e6 for size, found in times.items()}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -173,12 +178,13 @@ def main(arguments: list[str] | None = None) -> None:
     print(f"{'scenario':28} {'engine':>8} {'floor':>8} {'goal':>8}")
     for scenario in SCENARIOS:
         if options.only in scenario.name:
-            found = rate(scenario, options.nodes, options.pods)
+            done = rate(scenario, options.nodes, options.pods)
             goal = min(10 * scenario.floor, MOST_WANTED) if scenario.floor is not None else 1000
-            print(f"{scenario.name:28} {found:8.0f} {scenario.floor or '-':>8} {goal:8}", flush=True)
+            print(f"{scenario.name:28} {done:8.0f} {scenario.floor or '-':>8} {goal:8}", flush=True)
     print("\nOne plain pod after the other, ten pods on each node; microseconds, median")
-    for size in [int(text) for text in options.sizes.split(",") if text]:
-        print(f"{size:6} nodes {microseconds_per_pod(size, 100):8.0f}", flush=True)
+    found = microseconds_per_pod([int(text) for text in options.sizes.split(",") if text], 100)
+    for size, microseconds in found.items():
+        print(f"{size:6} nodes {microseconds:8.0f}", flush=True)
 
 
 if __name__ == "__main__":
