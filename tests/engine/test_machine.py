@@ -219,7 +219,7 @@ class Cluster(RuleBasedStateMachine):
         for kept in core.access._candidates.values():
             fresh = Candidate(kept._runtime, snapshot, kept.pod)
             for candidate in (kept, fresh):
-                candidate.attend(kept.pod, Kept(), kept._ties)
+                candidate.attend(kept.pod, Kept(), kept._ties, {})
                 candidate.sync()
             assert np.array_equal(kept.feasible, fresh.feasible)
             if kept._is_scored and fresh.feasible.any():
