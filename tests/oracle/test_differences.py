@@ -50,6 +50,16 @@ def test_error_order_explains_the_order_of_the_same_errors() -> None:
     assert len(rest(ended(first), ended(second))[1]) == 2
 
 
+def test_search_limit_explains_what_was_given_up_here_alone() -> None:
+    """Another error, or one of upstream's, is a mismatch."""
+    text = "plugin DynamicResources failed at Filter: node n6: timed out trying to allocate devices (gave up after 50000 steps)"
+    assert rest({"error": text}, {"feasible": []}) == (["search-limit"], [])
+    assert (
+        rest({"error": "plugin DynamicResources failed at Filter: node n6: no such claim"}, {"feasible": []})[1] != []
+    )
+    assert rest({"feasible": []}, {"error": text})[1] != []
+
+
 def test_score_panic_explains_scores_that_were_never_made() -> None:
     """They are known by a node without a name; verdicts have to be equal all the same."""
     ours = {
