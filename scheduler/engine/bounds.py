@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
     from scheduler.state.snapshot import Bools, Ints, Nodes
 
-_NOTHING: Mapping[str, int] = MappingProxyType({})
+_NOTHING: Mapping[str, Ints] = MappingProxyType({})
 
 
 def places(
     asks: Mapping[str, int] | None, nodes: Nodes, where: Bools, *, is_empty: bool = False, below: int | None = None,
-    taken: Mapping[str, int] = _NOTHING,
+    taken: Mapping[str, Ints] = _NOTHING,
 ) -> Ints:  # fmt: skip
     """Return how many pods each node could take at most, shape (len(nodes),).
 
     `asks` is what one pod counts (`Plugin.counted_requests`); None if nobody counts: then there is no limit.  `where`
     says which nodes are open to the pod.  `is_empty`: as if the nodes were empty; `below`: as if pods below a priority, and those that
-    are going anyway, were away; `taken`: what is to be left on each node besides.  O(nodes × resources).
+    are going anyway, were away; `taken`: what is to be left on each node besides, shape (len(nodes),) each.  O(nodes × resources).
     """
     if asks is None:
         return np.where(where, LIMITLESS, 0)

@@ -46,18 +46,22 @@ def room_for(candidate: Candidate, nodes: Nodes, priority: int | None) -> tuple[
 
     Without a priority nobody is evicted.  Room that is kept for others is none.
     """
-    free = places(candidate.asks, nodes, candidate.feasible)
-    could = free
+    open_to, curable = candidate.feasible, candidate.feasible if priority is None else candidate.curable()
+    free = could = places(candidate.asks, nodes, open_to)
     if priority is not None:
-        could = np.maximum(free, places(candidate.asks, nodes, candidate.curable(), below=priority))
-    for row, pods in candidate.kept_for().items():
-        one = nodes.one(row)
-        taken = {resource: sum(pod.requests.get(resource, 0) for pod in pods) for resource in candidate.asks or ()}
-        taken["pods"] = len(pods)
-        free[row] = places(candidate.asks, one, candidate.feasible[row : row + 1], taken=taken)[0]
+        could = np.maximum(free, places(candidate.asks, nodes, curable, below=priority))
+    if kept := candidate.kept_for():
+        rows = np.fromiter(kept, dtype=np.int64)
+        taken = {
+            resource: np.array([sum(pod.requests.get(resource, 0) for pod in pods) for pods in kept.values()])
+            for resource in candidate.asks or ()
+        }
+        taken["pods"] = np.array([len(pods) for pods in kept.values()])
+        there = nodes.select(rows)
+        free[rows] = places(candidate.asks, there, open_to[rows], taken=taken)
         if priority is not None:
-            curable = candidate.curable()[row : row + 1]
-            could[row] = max(free[row], places(candidate.asks, one, curable, below=priority, taken=taken)[0])
+            more = places(candidate.asks, there, curable[rows], below=priority, taken=taken)
+            could[rows] = np.maximum(free[rows], more)
     return free, could
 
 
