@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from scheduler.framework.effects import EvictPod
 from scheduler.model.checkpoints import LAST_CHECKPOINT, RESTART_SECONDS
+from scheduler.state.cluster import RESTARTABLE
 from tests.builders import GPU, a_gang
 
 from .shapes import members, nodes, running, stays
@@ -268,3 +269,13 @@ def test_plan_is_carried_out_once():
     world = World(nodes(2), old("a", "n0", 10), old("b", "n1", 10))
     evicted_for(world, 2)
     assert sorted(effect.pod.name for effect in world.of(EvictPod)) == ["a", "b"]
+
+
+@pytest.mark.parametrize("restartable", ["true", "false"])
+def test_pods_of_another_scheduler_go_without_a_place_of_ours(restartable):
+    """There is room for it on the other node, but where it comes back to is for its own scheduler to say: nobody moves it."""
+    theirs = running("theirs", "n0", gpus=2).annotation(RESTARTABLE, restartable).build()
+    theirs = msgspec.structs.replace(theirs, scheduler_name="default-scheduler")
+    world = World(nodes(2), theirs, running("firm", "n1", gpus=6, priority=20))
+    assert evicted_for(world, 1) == {"theirs"}
+    assert [effect.moves_to for effect in world.of(EvictPod)] == [""]

@@ -100,7 +100,12 @@ class Again:
         self.nodes: dict[str, str] = {}
 
     def place(self, unit: Unit, *, is_whole: bool) -> Generator[int, None, bool]:
-        """Find a place for a unit: for all of its pods, or at least for what its gang needs; False leaves none of it placed."""
+        """Find a place for a unit: for all of its pods, or at least for what its gang needs; False leaves none of it placed.
+
+        Where the pods of another scheduler come back to is for that one to say: there is no place to promise them.
+        """
+        if not all(self._handle.is_ours(pod) for pod in unit.members):
+            return False
         workload = _waiting(self._handle, unit)
         pods = workload.ordered()
         beside = dict(self._preemptor.placed)
