@@ -90,13 +90,13 @@ def _short(placer: Placer, part: Part) -> Shortfall | None:
     needed = part.minimum
     wanted = list(Counter(map(placer.candidate, part.all_pods())).items())
     nodes = placer.snapshot.nodes
-    now = room_at(fabric, level, kinds_of(wanted, nodes, None), segment_of(part))
+    now = room_at(fabric, level, kinds_of(wanted, nodes, None), segment_of(part, needed))
     domains = np.arange(fabric.count(level))
     if len(part.home):
         domains = np.unique(fabric.of_rows[level][part.home])
     if not len(domains) or int(now[domains].max()) >= needed:
         return None
-    ever = room_at(fabric, level, kinds_of(wanted, nodes, None, is_empty=True), segment_of(part))
+    ever = room_at(fabric, level, kinds_of(wanted, nodes, None, is_empty=True), segment_of(part, needed))
     best = int(domains[now[domains].argmax()])
     path = "/".join(fabric.path(level, best))
     return Shortfall(

@@ -51,7 +51,7 @@ def place_exactly(
     if not rows:
         return False
     if len(pods) > MOST_PODS or len(rows) > MOST_ROWS:
-        placer.gave_up |= placer.has_room(pods, mask)
+        placer.gave_up |= placer.has_room(pods, mask, len(pods) if needs is None else needs.missing())
         return False
     rows.sort(key=lambda row: [int(rule.numbers[row]) for rule in rules.all])
     for chosen in _choices(placer, pods, rules, needs):

@@ -102,8 +102,8 @@ class Gathering:
         if not pods:
             return True
         mask, before = self._masks.open_to(part, mask), set(self._placer.placed)
-        yield from self._look_at(pods)
-        for region in self._regions(part, mask, pods):
+        yield from self._look_at(part)
+        for region in self._regions(part, mask, len(pods)):
             if (yield from self._within(part, region, mask, pods, is_whole=is_whole)):
                 if part is self._root:
                     self.region = region
@@ -114,19 +114,19 @@ class Gathering:
                 return False
         return False
 
-    def _look_at(self, pods: Sequence[Pod]) -> Generator[int, None, None]:
-        """Bring the shapes of pods up to date."""
-        for candidate in self._placer.shapes_of(pods):
+    def _look_at(self, part: Part) -> Generator[int, None, None]:
+        """Bring the shapes of a part's pods up to date."""
+        for candidate in self._placer.shapes_of(list(part.all_pods())):
             yield candidate.sync()
 
-    def _regions(self, part: Part, mask: Bools | None, pods: Sequence[Pod]) -> Iterator[Region | None]:
-        """Yield the domains to try for a part, the best first; just None for one that is not placed in domains."""
+    def _regions(self, part: Part, mask: Bools | None, count: int) -> Iterator[Region | None]:
+        """Yield the domains to try for so many of a part's pods, any of them, the best first; just None where none are asked for."""
         if part.fabric is None:
             yield None
             return
-        wanted = Counter(map(self._placer.candidate, pods))
+        wanted = Counter(map(self._placer.candidate, part.all_pods()))
         kinds = kinds_of(list(wanted.items()), self._placer.snapshot.nodes, mask)
-        yield from regions_of(part, kinds, len(pods), self._rate)
+        yield from regions_of(part, kinds, count, self._rate)
 
     def _is_spent(self) -> bool:
         """Tell whether the budget is used up: then the search gives up."""
@@ -151,7 +151,7 @@ class Gathering:
                 wanted = len(part.parts) if is_whole or part.wanted is None else part.wanted
                 is_placed = yield from self._joint(part, region, inside, order, wanted, is_whole=is_whole)
             else:
-                is_placed = yield from self.place_own(part, region, inside, pods)
+                is_placed = yield from self._own(part, region, inside, len(pods))
             if is_placed and (part is not self._root or not part.parts or self.rules().holds(self._now())):
                 return True
             self._placer.take_back(before)
@@ -160,10 +160,10 @@ class Gathering:
     def _exactly(self, mask: Bools | None, pods: Sequence[Pod], *, is_whole: bool) -> Costs:
         """Search the whole gang on rows of a mask; what this finds or rules out is certain, whatever was given up before."""
         root, placer = self._root, self._placer
-        if not root.parts and not root.is_divided and len(placer.shapes_of(pods)) == 1:
+        some, needs = (pods, None) if is_whole else (list(root.all_pods()), self._needs)
+        if not root.parts and not root.is_divided and len(placer.shapes_of(some)) == 1:
             return False  # counted, and refused by Filters: that is certain
         placer.gave_up = False
-        some, needs = (pods, None) if is_whole else (list(root.all_pods()), self._needs)
         is_placed = yield from place_exactly(placer, some, mask, self.rules(), needs)
         self._gave_up |= placer.gave_up
         return is_placed
@@ -202,9 +202,9 @@ class Gathering:
             return not wanted and (yield from self._rest(part, region, mask, is_whole=is_whole))
         below, before = order[0], set(self._placer.placed)
         pods = list(below.all_pods()) if is_whole else below.needed_pods()
-        yield from self._look_at(pods)
+        yield from self._look_at(below)
         open_ = self._masks.apart(part, below, self._masks.open_to(below, mask))
-        for there in self._regions(below, open_, pods) if pods else (None,):
+        for there in self._regions(below, open_, len(pods)) if pods else (None,):
             is_placed = not pods or (yield from self._within(below, there, open_, pods, is_whole=is_whole))
             if is_placed:
                 if (yield from self._joint(part, region, mask, order[1:], wanted - 1, is_whole=is_whole)):
@@ -219,12 +219,27 @@ class Gathering:
         return False
 
     def _rest(self, part: Part, region: Region | None, mask: Bools | None, *, is_whole: bool) -> Costs:
-        """Place a part's own pods, when those below are placed."""
-        count = len(part.pods)
-        if not is_whole:
-            roles = self._needs.roles
-            count = min(count, self._needs.missing(Counter(roles.get(uid, "") for uid in self._placer.placed)))
-        return (yield from self.place_own(part, region, self._masks.apart(part, None, mask), part.pods[:count]))
+        """Place a part's own pods, when those below are placed, and what its minimum asks for beyond theirs, of any part."""
+        count = len(part.pods) if is_whole else min(len(part.pods), self._short(part))
+        if not (yield from self._own(part, region, self._masks.apart(part, None, mask), count)):
+            return False
+        if not is_whole and (short := self._short(part)):
+            yield from Surplus(self, self._placer, self._masks, short).place(part, mask)
+        return is_whole or not self._short(part)
+
+    def _short(self, part: Part) -> int:
+        """Return how many more pods of a part have to be placed for its minimum."""
+        return max(0, part.minimum - sum(pod.uid in self._placer.placed for pod in part.all_pods()))
+
+    def _own(self, part: Part, region: Region | None, mask: Bools | None, count: int) -> Costs:
+        """Place so many of a part's own pods: the first ones, or any if those find no place; False may leave some placed."""
+        before = set(self._placer.placed)
+        if (yield from self.place_own(part, region, mask, part.pods[:count])):
+            return True
+        if count == len(part.pods) or part.is_divided or len(self._placer.shapes_of(part.pods)) == 1:
+            return False
+        self._placer.take_back(before)
+        return (yield from self._placer.place_in_orders(part.pods, count, mask, count))
 
     def _across(self, part: Part, mask: Bools | None, order: Sequence[Part], *, is_whole: bool) -> Costs:
         """Place a part whose segments, or whose spread, go across the parts below."""

@@ -70,12 +70,19 @@ class Part:
             yield from part.all_pods()
 
     def needed_pods(self) -> list[Pod]:
-        """Return pods that complete it: of each part the first ones, as few as will do, the cheapest parts first."""
+        """Return pods that complete it: of each part the first ones, as few as will do, the cheapest parts first.
+
+        What its minimum asks for beyond those of its parts are its own pods, then others of the parts.
+        """
         if not self.parts:
             return self.pods[: self.minimum]
         chosen = sorted(self.parts, key=lambda part: part.minimum)
         found = [pod for part in chosen[: self.wanted] for pod in part.needed_pods()]
-        return found + self.pods[: max(0, self.minimum - len(found))]
+        found += self.pods[: max(0, self.minimum - len(found))]
+        if len(found) < self.minimum:
+            uids = {pod.uid for pod in found}
+            found += [pod for pod in self.all_pods() if pod.uid not in uids][: self.minimum - len(found)]
+        return found
 
 
 def parts_of(workload: Workload, snapshot: Snapshot, cluster: ClusterState, fabric_of: FabricOf) -> Part:

@@ -110,13 +110,13 @@ class Placer:
         """Return the candidates of some pods, each once."""
         return list(dict.fromkeys(self._of[pod.uid] for pod in pods))
 
-    def has_room(self, pods: Sequence[Pod], mask: Bools | None) -> bool:
-        """Tell whether rows have as many places as there are pods, for each shape by itself: no "no" is certain then."""
+    def has_room(self, pods: Sequence[Pod], mask: Bools | None, needed: int) -> bool:
+        """Tell whether rows have places for so many of the pods, for each shape by itself: no "no" is certain then."""
+        room = 0
         for candidate, count in Counter(self._of[pod.uid] for pod in pods).items():
             where = candidate.feasible if mask is None else candidate.feasible & mask
-            if int(np.minimum(places(candidate.asks, self.snapshot.nodes, where), count).sum()) < count:
-                return False
-        return True
+            room += min(count, int(places(candidate.asks, self.snapshot.nodes, where).sum()))
+        return room >= needed
 
     def evaluate(self) -> Generator[int, None, None]:
         """Bring every shape up to date with the snapshot."""
@@ -266,7 +266,7 @@ class Placer:
         if len(part.home):
             numbers = np.unique(fabric.of_rows[level][part.home])
         wanted = list(Counter(map(self.candidate, part.all_pods())).items())
-        room = room_at(fabric, level, kinds_of(wanted, self.snapshot.nodes, None), segment_of(part))
+        room = room_at(fabric, level, kinds_of(wanted, self.snapshot.nodes, None), segment_of(part, part.minimum))
         order = numbers[np.argsort(-room[numbers], kind="stable")]
         return [fabric.of_rows[level] == number for number in order.tolist()]
 

@@ -113,7 +113,7 @@ def regions_of(part: Part, kinds: Sequence[Kind], count: int, rate: Callable[[In
     """Yield the domains that might hold `count` pods of a part, the best first. O(levels × rows)."""
     fabric, constraint = part.fabric, part.constraint
     assert fabric is not None
-    segment = segment_of(part)
+    segment = segment_of(part, count)
     home = part.home
     widest = required_level(fabric, constraint)
     for level in levels_to_try(fabric, constraint):
@@ -159,11 +159,13 @@ def _leaves(fabric: Fabric, level: int, numbers: Ints, slots: Ints, count: int) 
     return np.array(found, dtype=np.int64)
 
 
-def segment_of(part: Part) -> tuple[int, int]:
-    """Return the size of a part's segments, 0 for none, and the level whose domains hold one whole."""
+def segment_of(part: Part, count: int) -> tuple[int, int]:
+    """Return the size of a part's segments, 0 for none, and the level whose domains hold one whole, if `count` pods are placed."""
     fabric, constraint = part.fabric, part.constraint
     level = fabric.level_of(constraint.segment_required) if fabric is not None and constraint.segment_required else None
-    if part.placed:  # members that are there make segments of theirs smaller: any number of places may do
+    if part.placed or count < sum(
+        1 for _ in part.all_pods()
+    ):  # not all segments are whole: any number of places may do
         return 0, ROOT
     return (constraint.segment_size, level) if constraint.segment_size and level is not None else (0, ROOT)
 

@@ -23,11 +23,13 @@ Costs = Generator[int, None, None]
 class Surplus:
     """Pods of a gathering that may be left out."""
 
-    def __init__(self, gathering: Gathering, placer: Placer, masks: Masks) -> None:
-        """Take who places parts, and where they may be."""
+    def __init__(self, gathering: Gathering, placer: Placer, masks: Masks, most: int | None = None) -> None:
+        """Take who places parts, where they may be, and how many pods are enough; None for as many as there is room for."""
         self._gathering = gathering
         self._placer = placer
         self._masks = masks
+        self._is_limited = most is not None
+        self._end = len(placer.placed) + (placer.total_pods if most is None else most)
 
     def place(self, part: Part, mask: Bools | None) -> Costs:
         """Place what is beyond the minimum as far as there is room, where its part may be."""
@@ -36,25 +38,30 @@ class Surplus:
             yield from self._common_surplus(part, mask)
             return
         for below in part.parts:
+            if self._is_enough():
+                return
             inside = self._masks.at_home(part, self._masks.apart(part, below, mask))
             if below.minimum and not any(pod.uid in self._placer.placed for pod in below.all_pods()):
-                is_there = (yield from self._gathering.place_part(below, inside, is_whole=True)) or (
-                    yield from self._gathering.place_part(below, inside, is_whole=False)
+                is_there = not self._is_limited and (
+                    yield from self._gathering.place_part(below, inside, is_whole=True)
                 )
-                if not is_there:
+                if not is_there and not (yield from self._gathering.place_part(below, inside, is_whole=False)):
                     continue  # less than its minimum is no use
             yield from self.place(below, inside)
         if part.fabric is not None and part.is_divided:
             yield from self._divided_surplus(part, mask)
             return
         for pod in part.pods:
-            if pod.uid not in self._placer.placed:
+            if pod.uid not in self._placer.placed and not self._is_enough():
                 before = self._placer.evaluations
                 if (
                     row := self._placer.choose(pod, self._masks.at_home(part, self._masks.apart(part, None, mask)))
                 ) is not None:
                     self._placer.put(pod, row)
                 yield self._placer.evaluations - before
+
+    def _is_enough(self) -> bool:
+        return len(self._placer.placed) >= self._end
 
     def _common_surplus(self, part: Part, mask: Bools | None) -> Costs:
         """Place what is beyond the minimum of a part that is divided across those below: pod by pod, or whole segments."""
@@ -67,6 +74,8 @@ class Surplus:
         if part.constraint.segment_size:
             units = [segment.pods for segment in segments_of(part) if not any(p.uid in placed for p in segment.pods)]
         for unit in units:
+            if self._is_enough():
+                return
             if any(pod.uid in useless for pod in unit):
                 continue  # less than its minimum is no use
             before, states = set(placed), self._gathering.rules().after(list(placed.values()))
@@ -90,6 +99,8 @@ class Surplus:
         if part.constraint.segment_size:
             units = [segment.pods for segment in segments_of(part) if not any(p.uid in placed for p in segment.pods)]
         for unit in units:
+            if self._is_enough():
+                return
             before = set(placed)
             there = [*part.placed, *(placed[pod.uid] for pod in part.pods if pod.uid in placed)]
             some = Part(part.name, unit, len(unit), constraint=part.constraint, fabric=part.fabric, placed=there)
