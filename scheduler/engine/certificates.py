@@ -45,10 +45,12 @@ class Shortfall(NamedTuple):
     @property
     def text(self) -> str:
         """The sentence; the numbers of "never" and "not now" differ."""
-        who = f"role {self.part}: " if self.part else ""
         if self.ever < self.needed:
-            return f"{who}no {self.level} could ever take more than {self.ever} of the {self.needed} pods"
-        return f"{who}{self.level} {self.domain} fits {self.now} of {self.needed}; short {self.needed - self.now}"
+            said = f"no {self.level} could ever take more than {self.ever} of the {self.needed} pods"
+        else:
+            short = self.needed - self.now
+            said = f"the nearest {self.level}, {self.domain}, fits {self.now} of {self.needed}; short {short}"
+        return f"Role {self.part}: {said}" if self.part else said[0].upper() + said[1:]
 
     def missing(self, placer: Placer, places: Mapping[Candidate, Ints]) -> tuple[Ints, Ints]:
         """Return the domain of each row, shape (rows,), and how many places each domain misses at least, shape (domains,).

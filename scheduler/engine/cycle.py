@@ -331,7 +331,9 @@ class Cycle:
             failure.statuses, failure.resolvable = shown.statuses(), self._open_to_evictions(shown.resolvable())
         self._retry_at = self._placer.barred_until
         said, reachable = [], 0
-        plugins = self._runtime.plugins("pod_group_post_filter" if is_gang else "post_filter")
+        point = "pod_group_post_filter" if is_gang else "post_filter"
+        # without nodes there is nobody to evict, and kube-scheduler asks none of them either
+        plugins = self._runtime.plugins(point) if self._snapshot.all_rows else ()
         for plugin in [p for p in plugins if p.HELPS_WITHOUT_VICTIMS or not is_never]:
             if is_gang:
                 answer = call(plugin, "post_filter_gang", self._state, self._workload, failure)

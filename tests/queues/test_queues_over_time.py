@@ -236,3 +236,10 @@ def test_what_a_lender_keeps_is_told_with_its_numbers():
     assert world.node_of("b1") == ""
     [(_, message)] = world.conditions("b1")
     assert "queue b: limit 5 nvidia.com/gpu, 5 used, asks 1" in message
+
+
+def test_where_there_is_no_node_nobody_says_that_evictions_do_not_help():
+    """The whole sentence is kube-scheduler's, as it is without queues."""
+    world = a_world(8, a_queue("a", 8), nodes=0)
+    world.add(queued("p", "a", 1)).wait(1)
+    assert world.pending("p").message == "no nodes available to schedule pods"
