@@ -207,7 +207,8 @@ def _taken_out(
     if pod is None:
         known = [f"{where}/{called}" for where, called in sorted(pods)]
         more = f" and {len(known) - _MOST_NAMES} more" if len(known) > _MOST_NAMES else ""
-        allowed = f"{', '.join(known[:_MOST_NAMES])}{more}" if known else "a pod, but the input has none"
+        none = "a pod, but the input has none (those that a Job or another controller would make are not explained)"
+        allowed = f"{', '.join(known[:_MOST_NAMES])}{more}" if known else none
         give_up(f"--pod: there is no Pod {namespace}/{name} in the input; allowed: {allowed}")
     if pod.status.phase in ("Succeeded", "Failed"):
         give_up(f"--pod: Pod {namespace}/{name} has ended ({pod.status.phase}); allowed: a pod that waits or runs")
@@ -246,7 +247,18 @@ def _notes_of(pod: ApiPod, profile: Profile, asked: str | None, dialects: Sequen
         yield f"the pod is not tried while it has gates: {', '.join(gate.name for gate in pod.spec.scheduling_gates)}"
     key = gang_key_of(pod_from_api(pod, dialects))
     if key is not None:
-        yield f"the pod belongs to the gang {key}, which is placed as a whole; here it is looked at alone"
+        yield (
+            f"the pod belongs to the gang {key}, which is placed as a whole; here it is looked at alone: "
+            "whether the gang fits, and if not why, is told by ai-scheduler simulate with the same input"
+        )
+        for condition in pod.status.conditions or ():
+            if (
+                condition.type == "PodScheduled"
+                and condition.status == "False"
+                and condition.message
+                and not pod.spec.node_name
+            ):
+                yield f"when the gang was last refused, the pod was told: {condition.message}"
 
 
 def _gaps(pod: ApiPod, others: Sequence[tuple[GroupKind, Any]]) -> Iterator[str]:

@@ -114,6 +114,18 @@ def test_a_bound_pod_is_explained_as_if_it_waited(tmp_path: Path) -> None:
     assert "the pod is on node node-0; it is taken off and explained as if it waited" in found["notes"]
 
 
+def test_a_member_of_a_gang_is_told_who_speaks_of_the_whole_gang_and_what_that_was_told(tmp_path: Path) -> None:
+    """Every node passes, and yet the gang is refused: the reader learns where to look, and what a dump says."""
+    member = labelled(a_pod("waits", 2), **{f"{PREFIX}/pod-group": "train"})
+    status = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "No rack could."}
+    path = written(tmp_path / "a.yaml", *nodes(1), {**member, "status": {"conditions": [status]}})
+    notes = json.loads(call("--snapshot", path, "--pod", "waits", "-o", "json").stdout)["notes"]
+    alone, told = [note for note in notes if "gang" in note]
+    assert "looked at alone" in alone
+    assert "ai-scheduler simulate" in alone
+    assert told == "when the gang was last refused, the pod was told: No rack could."
+
+
 def test_a_folder_and_a_list_are_read(tmp_path: Path) -> None:
     """As kubectl writes them."""
     (tmp_path / "nodes.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": nodes(1)}))
