@@ -9,10 +9,10 @@ DRIVER = "gpu.example.com"
 DRA = "/apis/resource.k8s.io/v1"
 
 
-def device_class(world: World) -> str:
+def device_class(world: World, **spec: Any) -> str:
     """Makes a class of all devices of the driver."""
     selectors = [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]
-    return world.make_shared(DRA, "deviceclasses", "gpu", {"spec": {"selectors": selectors}})
+    return world.make_shared(DRA, "deviceclasses", "gpu", {"spec": {"selectors": selectors, **spec}})
 
 
 def publish(world: World, node: str, *devices: dict[str, Any]) -> None:
@@ -150,3 +150,31 @@ def test_a_selector_that_fails_is_told_at_the_pod(world: World) -> None:
     wait_until(
         lambda: "CEL runtime error: no such key: speed" in world.condition("p").get("message", ""), what="the error"
     )
+
+
+def test_an_extended_resource_is_served_by_devices_where_no_device_plugin_offers_it(world: World) -> None:
+    """By both names of the class; the claims are made, named at their pods, and go with them. A device plugin serves as before."""
+    resource = f"example.com/{world.namespace}"
+    name = device_class(world, extendedResourceName=resource)
+    devices = world.node("a", gpus=0)
+    publish(world, devices, *gpus(3))
+    world.pod("p", requests={resource: "2"})
+    world.pod("q", requests={f"deviceclass.resource.kubernetes.io/{name}": "1"})
+    assert set(world.wait_placed("p", "q").values()) == {devices}
+    assert sorted(given(world)["p"] + given(world)["q"]) == [f"{devices}/gpu-{i}" for i in range(3)]
+    for each in claims_of(world):
+        meta, (owner,) = each["metadata"], each["metadata"]["ownerReferences"]
+        assert meta["annotations"]["resource.kubernetes.io/extended-resource-claim"] == "true"
+        assert meta["generateName"] == f"{owner['name']}-extended-resources-"
+        told = world.get(owner["name"])["status"]["extendedResourceClaimStatus"]
+        assert told["resourceClaimName"] == meta["name"]
+        assert [m["requestName"] for m in told["requestMappings"]] == ["container-0-request-1"]
+    world.pod("late", requests={resource: "2"})
+    wait_until(lambda: "cannot allocate all claims" in world.condition("late").get("message", ""), what="the refusal")
+    world.delete_pod("p")
+    assert world.wait_placed("late")["late"] == devices
+    plugin = world.node("b", gpus=0, resources={resource: "1"})
+    world.pod("plain", requests={resource: "1"})
+    assert world.wait_placed("plain")["plain"] == plugin
+    assert "plain" not in given(world)
+    assert "extendedResourceClaimStatus" not in world.get("plain")["status"]

@@ -6,6 +6,7 @@ from enum import Enum
 
 from . import affinity, attachments, nodeaffinity, nodes, preemption, resources, spread, volumes
 from .claims import claims, claims_broken, claims_choice, claims_held
+from .extended_claims import claims_extended
 from .images import images
 from .ports import host_ports
 from .requests import request
@@ -109,6 +110,7 @@ THEMES: dict[str, Theme] = {
     "claims_choice": Theme(claims_choice, DEVICES, DEVICES),
     "claims_held": Theme(claims_held, DEVICES),
     "claims_broken": Theme(claims_broken, DEVICES, joins=False),
+    "claims_extended": Theme(claims_extended, (*FIT, *DEVICES)),
 }
 
 EXCLUSIVE = (
@@ -116,7 +118,7 @@ EXCLUSIVE = (
     | {"csi_limits", "rwop", "preempt_claim", "preempt_volumes"},
     {"spread_list", "spread_system", "spread_hard", "spread_soft", "preempt_spread"},
     {"taint_numbers", "soft_taints", "taints"},
-    {"claims", "claims_choice", "claims_held", "claims_broken"},
+    {"claims", "claims_choice", "claims_held", "claims_broken", "claims_extended"},
 )
 """Themes of one set use the same names of objects or undo each other: at most one of each set shapes a case."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from scheduler.engine.core import Core
+from scheduler.model.device_claims import DeviceClaim
 from scheduler.model.dialects import dialects_of
 
 from .explaining import explain, waiting
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from scheduler.config import Profile, SchedulerConfiguration
     from scheduler.model.api import ApiPod
     from scheduler.model.volume_api import ApiStruct
+    from scheduler.state.objects import Objects
 
     from .explanation import Explanation
     from .objects import GroupKind
@@ -42,8 +44,17 @@ def explain_in(
     for group_kind, api in objects:
         kinds[group_kind].put(core.cluster, api)
     view = structs.replace(waiting(pod, dialects), node_name="", scheduler_name=profile.scheduler_name)
+    if pod.spec.node_name:
+        _without_extended(core.cluster.objects, view.uid)
     times += [moment for p in (*core.cluster.pods.values(), view) for moment in (p.created, p.started or 0.0)]
     found = explain(core, view)
     names = {view.scheduler_name, *(other.scheduler_name for other in configuration.profiles)}
     found.queue = queue_note(core.cluster, structs.replace(view, node_name=""), names)
     return found
+
+
+def _without_extended(objects: Objects, uid: str) -> None:
+    """Forget the claims that were made for a pod's extended resources: were it not on its node, there would be none."""
+    for key, claim in list(objects.all(DeviceClaim).items()):
+        if claim.is_for_extended and claim.controller is not None and claim.controller.uid == uid:
+            objects.drop(DeviceClaim, key)

@@ -111,6 +111,36 @@ class AllocateClaim(Effect):
 
 
 @dataclass(frozen=True, slots=True)
+class MakeClaim(Effect):
+    """Create the ResourceClaim that serves a pod's extended resources, allocated and reserved for the pod, and say so in its status.
+
+    One of this name that was made for the pod before is taken over.
+    """
+
+    pod: PodRef
+    #: The name is chosen already; the uid is not known yet.
+    claim: ClaimRef
+    manifest: dict[str, Any]
+    #: The pod, as an entry of `status.reservedFor`.
+    consumer: dict[str, str]
+    #: `status.allocation`.
+    allocation: dict[str, Any]
+    #: `status.extendedResourceClaimStatus.requestMappings` of the pod.
+    mappings: tuple[dict[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteClaim(Effect):
+    """Delete the ResourceClaim that was made for a pod's extended resources, if it is there.
+
+    The uid is a precondition where it is known.  Answered by ObjectChanged with a ClaimReleased.
+    """
+
+    pod: PodRef
+    claim: ClaimRef
+
+
+@dataclass(frozen=True, slots=True)
 class ReleaseClaim(Effect):
     """Undo AllocateClaim for a pod: take it out of `status.reservedFor`, and the allocation if nobody else is in there.
 

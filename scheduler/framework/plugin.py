@@ -80,9 +80,9 @@ class Plugin:
     #: Filter and Score read only what `Pod.shape` covers, and what `sign` returns; a plugin that reads more leaves it False.
     READS_SHAPE_ONLY: ClassVar[bool] = False
     #: Filter passes a node exactly if it has fewer pods than it offers, and free of each resource what `counted_requests`
-    #: tells, as far as that is more than nothing; it has the narrow form.
+    #: tells, as far as that is more than nothing, if `sign` says nothing of the pod; it has the narrow form.
     COUNTS_ONLY: ClassVar[bool] = False
-    #: `sign` says the same of all pods without volumes and claims, and is not asked about them.
+    #: `sign` says the same of all pods without volumes, claims and extended resources, and is not asked about them.
     SIGNS_STORAGE_ONLY: ClassVar[bool] = False
     #: PostFilter may help without evicting anybody, so it is asked also about workloads that no eviction could help.
     HELPS_WITHOUT_VICTIMS: ClassVar[bool] = False

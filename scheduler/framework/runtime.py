@@ -133,7 +133,7 @@ class Runtime:
         if not self.shares_shapes or not pod.shape:
             return None
         signs = self._signs
-        if pod.volumes or pod.claims:
+        if pod.volumes or pod.claims or pod.extended:
             signs = signs + self._storage_signs
         try:
             return (pod.shape, *[sign(pod) for sign in signs])
@@ -261,6 +261,9 @@ class Runtime:
         found = [plugin for plugin in self._changing_filters if plugin.NAME not in state.skipped_filters]
         if len(found) != 1 or not found[0].COUNTS_ONLY:
             return None
+        sign = getattr(found[0], "sign", None)
+        if sign is not None and guard(found[0].NAME, "Sign", sign, pod):
+            return None  # it reads more of the pod than what it counts
         method = found[0].counted_requests  # type: ignore[attr-defined]
         return found[0], guard(found[0].NAME, "CountedRequests", method, pod)
 

@@ -18,9 +18,11 @@ from scheduler.framework.effects import (
     AnnotatePod,
     BindPod,
     BindVolume,
+    DeleteClaim,
     Effect,
     EmitEvent,
     EvictPod,
+    MakeClaim,
     NominatePod,
     PrepareBinding,
     ReleaseClaim,
@@ -53,7 +55,7 @@ BINDINGS_AT_ONCE = 64
 STATUSES_AT_ONCE = 16
 #: How long a status waits for the end of a burst of bindings.
 STATUS_PATIENCE_SECONDS = 1.0
-_URGENT = (AnnotatePod, BindPod, EvictPod, PrepareBinding, ReleaseClaim)
+_URGENT = (AnnotatePod, BindPod, DeleteClaim, EvictPod, PrepareBinding, ReleaseClaim)
 
 
 class Recorder(Protocol):
@@ -137,7 +139,7 @@ class Binder:
     async def finish(self, timeout_seconds: float) -> bool:
         """Drop what has not begun except bindings, and wait for the rest; tell whether all was finished in time."""
         for queue in self._queues.values():
-            kept = [effect for effect in queue if isinstance(effect, BindPod | EvictPod | ReleaseClaim)]
+            kept = [effect for effect in queue if isinstance(effect, BindPod | EvictPod | ReleaseClaim | DeleteClaim)]
             queue.clear()
             queue.extend(kept)
         try:
@@ -244,6 +246,8 @@ class Binder:
                 return await self._prepare(effect)
             case ReleaseClaim():
                 await self._devices.release(effect)
+            case DeleteClaim():
+                await self._devices.delete(effect)
         return "done"
 
     async def _prepare(self, effect: PrepareBinding) -> str:
@@ -256,7 +260,7 @@ class Binder:
         self._put(AwaitedDone(effect.pod.uid, effect.key, failure))
         return "failed" if failure else "done"
 
-    async def _wanted(self, wanted: Effect) -> str:
+    async def _wanted(self, wanted: Effect) -> str:  # noqa: PLR0911 - one return per effect
         """Carry out one effect that a pod needs before its binding; return why it failed, or nothing."""
         if not self._may_write():
             return "this replica is not the leader any more"
@@ -268,6 +272,8 @@ class Binder:
                     return await self._volumes.select_node(wanted)
                 case AllocateClaim():
                     return await self._devices.allocate(wanted)
+                case MakeClaim():
+                    return await self._devices.make(wanted)
             return f"{type(wanted).__name__} failed" if await self._dispatch(wanted) == "failed" else ""
         except RequestError as error:
             return f"{type(wanted).__name__} failed: {error}"
@@ -309,6 +315,7 @@ def _key(effect: Effect) -> str | None:
             | SetPromisedStart()
             | PrepareBinding()
             | ReleaseClaim()
+            | DeleteClaim()
         ):
             return f"pod {effect.pod.uid}"
         case SetGangStatus():

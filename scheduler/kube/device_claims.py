@@ -9,14 +9,15 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from scheduler.engine.inputs import ObjectChanged
-from scheduler.model.device_claims import FINALIZER, ClaimReleased
+from scheduler.framework.effects import AllocateClaim, ClaimRef
+from scheduler.model.device_claims import EXTENDED_RESOURCE_ANNOTATION, FINALIZER, ClaimReleased
 
-from .client import CONFLICT, NOT_FOUND, ApiError
+from .client import CONFLICT, NOT_FOUND, STRATEGIC_PATCH, ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scheduler.framework.effects import AllocateClaim, ClaimRef, ReleaseClaim
+    from scheduler.framework.effects import DeleteClaim, MakeClaim, PodRef, ReleaseClaim
 
     from .client import Client
     from .inbox import Put
@@ -45,6 +46,51 @@ class DeviceClaimWriter:
                 if error.status != CONFLICT:
                     return f"claim {effect.claim.label} could not be written: {error.message}"
         return f"claim {effect.claim.label} was changed by others {ATTEMPTS} times while it was written"
+
+    async def make(self, effect: MakeClaim) -> str:
+        """Create, allocate and reserve a claim for extended resources, and name it at its pod; return why that failed, or nothing."""
+        label, pod = effect.claim.label, effect.pod
+        try:
+            try:
+                claim = await self._client.post(_collection(effect.claim), effect.manifest)
+            except ApiError as error:
+                if error.status != CONFLICT:
+                    raise
+                claim = await self._client.get(
+                    _path(effect.claim)
+                )  # an answer got lost, or the name is somebody else's
+            if not _is_made_for(claim, pod):
+                return f"claim {label} could not be made: there is another one of this name"
+        except ApiError as error:
+            return f"claim {label} could not be made: {error.message}"
+        ref = ClaimRef(effect.claim.namespace, effect.claim.name, claim["metadata"]["uid"])
+        if failure := await self.allocate(AllocateClaim(ref, effect.consumer, effect.allocation)):
+            return failure
+        told = {"resourceClaimName": ref.name, "requestMappings": list(effect.mappings)}
+        body = {"metadata": {"uid": pod.uid}, "status": {"extendedResourceClaimStatus": told}}
+        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
+        try:
+            await self._client.patch(path, body, STRATEGIC_PATCH)
+        except ApiError as error:
+            return f"claim {label} could not be named in the status of pod {pod.key}: {error.message}"
+        return ""
+
+    async def delete(self, effect: DeleteClaim) -> None:
+        """Delete a claim for extended resources, and report that; RequestError if it cannot be done."""
+        for attempt in range(ATTEMPTS):
+            try:
+                await self._delete(effect)
+            except ApiError as error:
+                if error.status == CONFLICT and attempt < ATTEMPTS - 1:
+                    continue
+                if error.status != NOT_FOUND:
+                    raise
+            ref = effect.claim
+            released = ClaimReleased(
+                namespace=ref.namespace, name=ref.name, uid=ref.uid, pod_uid=effect.pod.uid, resource_version=""
+            )
+            self._put(ObjectChanged(released))
+            return
 
     async def release(self, effect: ReleaseClaim) -> None:
         """Take back reservation and allocation, and report the version after that; RequestError if it cannot be done."""
@@ -90,6 +136,18 @@ class DeviceClaimWriter:
         await self._client.put(f"{_path(effect.claim)}/status", dict(claim, status=status))
         return ""
 
+    async def _delete(self, effect: DeleteClaim) -> None:
+        """Try once; ApiError for a conflict, or if it is not there."""
+        claim = await self._client.get(_path(effect.claim))
+        meta = claim["metadata"]
+        if not _is_made_for(claim, effect.pod) or effect.claim.uid not in ("", meta["uid"]):
+            return
+        finalizers = meta.get("finalizers") or []
+        if FINALIZER in finalizers:
+            meta["finalizers"] = [each for each in finalizers if each != FINALIZER]
+            await self._client.put(_path(effect.claim), claim)
+        await self._client.delete(_path(effect.claim), {"preconditions": {"uid": meta["uid"]}})
+
     async def _release(self, effect: ReleaseClaim) -> str:
         """Try once; return the version of the claim afterwards, ApiError for a conflict."""
         claim = await self._client.get(_path(effect.claim))
@@ -108,8 +166,20 @@ class DeviceClaimWriter:
         return version
 
 
+def _collection(ref: ClaimRef) -> str:
+    return f"/apis/resource.k8s.io/v1/namespaces/{ref.namespace}/resourceclaims"
+
+
 def _path(ref: ClaimRef) -> str:
-    return f"/apis/resource.k8s.io/v1/namespaces/{ref.namespace}/resourceclaims/{ref.name}"
+    return f"{_collection(ref)}/{ref.name}"
+
+
+def _is_made_for(claim: dict[str, Any], pod: PodRef) -> bool:
+    """Tell whether a claim was made for the extended resources of a pod."""
+    meta = claim["metadata"]
+    owners = meta.get("ownerReferences") or []
+    is_extended = (meta.get("annotations") or {}).get(EXTENDED_RESOURCE_ANNOTATION) == "true"
+    return is_extended and any(each.get("controller") and each.get("uid") == pod.uid for each in owners)
 
 
 def _is_same(given: dict[str, Any], wanted: dict[str, Any]) -> bool:

@@ -35,9 +35,10 @@ class ApiPodClaimStatus(ApiStruct, frozen=True):
 
 
 class ApiExtendedClaimStatus(ApiStruct, frozen=True):
-    """The claim that serves the pod's extended resources."""
+    """The claim that serves the pod's extended resources, and which request of it serves what of which container."""
 
     resource_claim_name: str = ""
+    request_mappings: list[dict[str, str]] | None = None
 
 
 class PodClaim(msgspec.Struct, frozen=True, gc=False):

@@ -29,8 +29,10 @@ from scheduler.framework.effects import (
     AnnotatePod,
     BindPod,
     BindVolume,
+    DeleteClaim,
     EmitEvent,
     EvictPod,
+    MakeClaim,
     NominatePod,
     PrepareBinding,
     ReleaseClaim,
@@ -297,6 +299,8 @@ class Cluster:
                 self.events.append(effect)
             case ReleaseClaim():
                 self.devices.release(effect)
+            case DeleteClaim():
+                self.devices.delete(effect)
             case PrepareBinding(pod=ref, key=key, effects=effects):
                 self._inputs.append(AwaitedDone(ref.uid, key, self._prepare(effects)))
             case _:
@@ -313,6 +317,8 @@ class Cluster:
                     failure = self.storage.select_node(wanted)
                 case AllocateClaim():
                     failure = self.devices.allocate(wanted)
+                case MakeClaim():
+                    failure = self.devices.make(wanted)
                 case _:
                     self.apply(wanted)
             if failure:

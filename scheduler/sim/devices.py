@@ -22,10 +22,10 @@ from scheduler.model.device_claims import (
     DeviceClaimTemplate,
     device_claim_from_api,
 )
-from scheduler.model.pod_devices import ApiPodClaimStatus
+from scheduler.model.pod_devices import ApiExtendedClaimStatus, ApiPodClaimStatus
 
 if TYPE_CHECKING:
-    from scheduler.framework.effects import AllocateClaim, ClaimRef, ReleaseClaim
+    from scheduler.framework.effects import AllocateClaim, ClaimRef, DeleteClaim, MakeClaim, ReleaseClaim
 
     from .cluster import Cluster, SimPod
 
@@ -96,6 +96,29 @@ class Devices:
         entry = Consumer(consumer["uid"], consumer["name"], consumer["resource"], consumer.get("apiGroup", ""))
         self._put(replace(claim, allocation=allocation, reserved_for=(*claim.reserved_for, entry)))
         return ""
+
+    def make(self, effect: MakeClaim) -> str:
+        """Create a claim for extended resources, allocated and reserved for its pod; return why that failed, or nothing."""
+        sim = self._cluster.pods.get(effect.pod.uid)
+        if sim is None:
+            return f"pod {effect.pod.key} is gone"
+        claim = device_claim_from_api(msgspec.convert(effect.manifest, ApiDeviceClaim))
+        entry = Consumer(effect.consumer["uid"], effect.consumer["name"], effect.consumer["resource"])
+        uid = f"claim-{claim.namespace}-{claim.name}"
+        self._put(replace(claim, uid=uid, allocation=_allocation(effect.allocation), reserved_for=(entry,)))
+        told = ApiExtendedClaimStatus(resource_claim_name=claim.name, request_mappings=list(effect.mappings))
+        self._cluster.set_status(sim, extended_resource_claim_status=told)
+        return ""
+
+    def delete(self, effect: DeleteClaim) -> None:
+        """Delete a claim that `make` made."""
+        ref = effect.claim
+        if self.claims.pop((ref.namespace, ref.name), None) is not None:
+            self._cluster.tell(ObjectRemoved(DeviceClaim, (ref.namespace, ref.name)))
+        released = ClaimReleased(
+            namespace=ref.namespace, name=ref.name, uid=ref.uid, pod_uid=effect.pod.uid, resource_version=""
+        )
+        self._cluster.tell(ObjectChanged(released))
 
     def release(self, effect: ReleaseClaim) -> None:
         """Undo `allocate`."""

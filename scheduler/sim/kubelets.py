@@ -94,8 +94,11 @@ class Kubelets:
         pods = self._cluster.pods_on[node.name].values()
         needed = {"pods": len(pods)}
         for sim in pods:
+            told = sim.api.status.extended_resource_claim_status
+            by_devices = {each["resourceName"] for each in told.request_mappings or ()} if told is not None else set()
             for name, count in sim.pod.requests.items():
-                needed[name] = needed.get(name, 0) + count
+                if name not in by_devices:
+                    needed[name] = needed.get(name, 0) + count
         return next(
             (name for name in sorted(needed) if needed[name] > node.allocatable.get(name, 0) and needed[name]), None
         )

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from scheduler.engine import inputs as i
-from scheduler.framework.effects import AllocateClaim, PrepareBinding, ReleaseClaim
+from scheduler.framework.effects import AllocateClaim, DeleteClaim, MakeClaim, PrepareBinding, ReleaseClaim
 from scheduler.kube.client import CONFLICT, NOT_FOUND, ApiError
 from scheduler.kube.device_claims import DeviceClaimWriter
 from scheduler.model.device_api import ApiDeviceClaim, ApiDeviceClass, ApiResourceSlice
-from scheduler.model.device_claims import DeviceClaim, device_claim_from_api
+from scheduler.model.device_claims import EXTENDED_RESOURCE_ANNOTATION, DeviceClaim, device_claim_from_api
 from scheduler.model.devices import DeviceSlice, device_class_from_api, device_slice_from_api
 from scheduler.model.quantity import parse_quantity
 from tests.builders import PodBuilder, a_pod
@@ -40,7 +40,10 @@ class Server:
         self.version = 0
         #: How many of the next writes are refused as conflicts.
         self.conflicts = 0
-        self.events: list[dict[str, Any]] = []
+        #: Claims as they were written, and the keys of those that were deleted.
+        self.events: list[dict[str, Any] | str] = []
+        #: What was written into the status of pods, by name.
+        self.pod_statuses: dict[str, dict[str, Any]] = {}
 
     def store(self, claim: dict[str, Any]) -> None:
         """Keep a claim in a new version, and tell."""
@@ -68,6 +71,29 @@ class Server:
         )
         return copy.deepcopy(self._find(path))
 
+    async def post(self, path: str, body: dict[str, Any]) -> Any:
+        meta = body["metadata"]
+        if f"{meta['namespace']}/{meta['name']}" in self.claims:
+            raise ApiError(CONFLICT, "AlreadyExists", "there is one")
+        assert path.endswith("/resourceclaims")
+        self.store({**body, "metadata": {**meta, "uid": f"uid-{meta['name']}-{self.version}"}})
+        return copy.deepcopy(self._find(f"{path}/{meta['name']}"))
+
+    async def delete(self, path: str, body: dict[str, Any]) -> None:
+        meta = self._find(path)["metadata"]
+        if body["preconditions"]["uid"] != meta["uid"]:
+            raise ApiError(CONFLICT, "Conflict", "another one")
+        assert not meta.get("finalizers")
+        self.drop(f"{meta['namespace']}/{meta['name']}")
+
+    async def patch(self, path: str, body: dict[str, Any], _content_type: str) -> Any:
+        self.pod_statuses[path.split("/")[6]] = body["status"]
+
+    def drop(self, key: str) -> None:
+        """Forget a claim, and tell."""
+        del self.claims[key]
+        self.events.append(key)
+
     def _find(self, path: str) -> dict[str, Any]:
         parts = path.removesuffix("/status").split("/")
         found = self.claims.get(f"{parts[5]}/{parts[7]}")
@@ -88,7 +114,7 @@ class DeviceWorld(World):
         self.broken: set[str] = set()
         #: Undoing is put off while this is set.
         self.holds_releases = False
-        self._put_off: list[ReleaseClaim] = []
+        self._put_off: list[ReleaseClaim | DeleteClaim] = []
         self._heard: list[i.Input] = []
         super().__init__(**options)
         for each in CLASSES if classes is None else classes:
@@ -99,6 +125,11 @@ class DeviceWorld(World):
     def tell(self, thing: Any) -> None:
         """Report an object that is only read."""
         self.engine.handle(i.ObjectChanged(thing))
+
+    def tell_class(self, name: str, resource: str) -> None:
+        """Make or change a class of all devices that stands for an extended resource."""
+        manifest = {"metadata": {"name": name}, "spec": {"extendedResourceName": resource}}
+        self.tell(device_class_from_api(msgspec.convert(manifest, ApiDeviceClass)))
 
     def publish(self, *slices: dict[str, Any]) -> DeviceWorld:
         """Publish slices."""
@@ -129,6 +160,9 @@ class DeviceWorld(World):
             return
         events, self.server.events = self.server.events, []
         for event in events:
+            if isinstance(event, str):
+                self.engine.handle(i.ObjectRemoved(DeviceClaim, tuple(event.split("/"))))  # type: ignore[arg-type]
+                continue
             self.tell(device_claim_from_api(msgspec.convert(event, ApiDeviceClaim)))
 
     def devices(self, name: str) -> list[str]:
@@ -146,7 +180,8 @@ class DeviceWorld(World):
         self.holds_releases = False
         put_off, self._put_off = self._put_off, []
         for effect in put_off:
-            asyncio.run(self.writer.release(effect))
+            undo = self.writer.release(effect) if isinstance(effect, ReleaseClaim) else self.writer.delete(effect)
+            asyncio.run(undo)
             self.watch()
         heard, self._heard = self._heard, []
         for said in heard:
@@ -160,18 +195,43 @@ class DeviceWorld(World):
             case PrepareBinding():
                 failure = ""
                 for wanted in effect.effects:
-                    assert isinstance(wanted, AllocateClaim)
-                    is_broken = wanted.claim.name in self.broken
-                    failure = failure or ("refused" if is_broken else asyncio.run(self.writer.allocate(wanted)))
+                    failure = failure or self._write(wanted)
                 self.watch()
                 self.engine.handle(i.AwaitedDone(effect.pod.uid, effect.key, failure))
-            case ReleaseClaim():
+            case ReleaseClaim() | DeleteClaim():
                 self._put_off.append(effect)
                 if not self.holds_releases:
                     self.let_release()
             case _:
                 super()._carry_out(effect)
         self.check_devices()
+
+    def _write(self, wanted: Effect) -> str:
+        """Write one effect that a pod needs before its binding; return why that failed, or nothing."""
+        assert isinstance(wanted, AllocateClaim | MakeClaim)
+        if isinstance(wanted, AllocateClaim):
+            return "refused" if wanted.claim.name in self.broken else asyncio.run(self.writer.allocate(wanted))
+        pod = wanted.pod.name
+        failure = asyncio.run(self.writer.make(wanted))
+        told = self.server.pod_statuses.get(pod, {}).get("extendedResourceClaimStatus")
+        if told is not None and wanted.pod.uid in self.pods:
+            self.change(pod, extended_claim=told["resourceClaimName"])
+        return failure or ("refused" if pod in self.broken else "")
+
+    def extended(self, pod: str) -> dict[str, Any] | None:
+        """Return the claim that was made for the extended resources of a pod; None if there is none."""
+        mine = [each for each in self.server.claims.values() if _is_made_for(each, pod)]
+        assert len(mine) < 2
+        return mine[0] if mine else None
+
+    def collect_garbage(self) -> DeviceWorld:
+        """Delete the claims that were made for pods that are gone."""
+        for key, each in list(self.server.claims.items()):
+            owners = each["metadata"].get("ownerReferences") or []
+            if owners and owners[0]["uid"] not in self.pods:
+                self.server.drop(key)
+        self.watch()
+        return self
 
     def check_devices(self) -> None:
         """Hold that nobody has what somebody else has."""
@@ -196,6 +256,12 @@ class DeviceWorld(World):
                  for d in s.devices if d.name == name), None,
             )  # fmt: skip
             assert size is None or taken <= parse_quantity(size)
+
+
+def _is_made_for(claim: dict[str, Any], pod: str) -> bool:
+    meta = claim["metadata"]
+    is_extended = (meta.get("annotations") or {}).get(EXTENDED_RESOURCE_ANNOTATION) == "true"
+    return is_extended and meta["ownerReferences"][0]["name"] == pod
 
 
 def claim_of(pod: str, *requests: dict[str, Any], name: str = "", owner: str = "", **more: Any) -> dict[str, Any]:

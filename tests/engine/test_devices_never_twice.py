@@ -14,6 +14,7 @@ from tests.devices.cases import gpus, request
 from .device_world import DeviceWorld, claim_of, claiming, node_slice, shared_claim
 
 NODES = ("a", "b", "c")
+EXTENDED = "example.com/gpu"
 
 
 class Machine(RuleBasedStateMachine):
@@ -23,7 +24,8 @@ class Machine(RuleBasedStateMachine):
     def start(self, count: int) -> None:
         self.count = count
         self.made = 0
-        self.world = DeviceWorld()
+        classes = [{"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": EXTENDED}}]
+        self.world = DeviceWorld(classes=classes)
         for node in NODES:
             self.world.add(a_node(node).cpu(64))
             self.publish(node, 1, is_shared=node == "c")
@@ -61,6 +63,16 @@ class Machine(RuleBasedStateMachine):
             self.world.claim(claim_of(pod, self.wish(kind)))
             self.world.add(claiming(a_pod(pod).cpu(1).gang(name, size)))
 
+    @rule(size=st.integers(1, 3), count=st.integers(1, 2), priority=st.integers(0, 1))
+    def extended(self, size: int, count: int, priority: int) -> None:
+        self.made += 1
+        name = f"e{self.made}"
+        if size > 1:
+            self.world.add(a_gang(name, size))
+        for i in range(size):
+            pod = a_pod(f"{name}x{i}").cpu(1).priority(priority).request(EXTENDED, count)
+            self.world.add(pod.gang(name, size) if size > 1 else pod)
+
     @rule(count=st.integers(2, 3))
     def sharers(self, count: int) -> None:
         self.made += 1
@@ -76,6 +88,7 @@ class Machine(RuleBasedStateMachine):
             self.world.remove(name)
             if f"default/{name}-gpu" in self.world.server.claims:
                 self.world.delete_claim(f"{name}-gpu")
+            self.world.collect_garbage()
 
     @rule(node=st.sampled_from(NODES), is_gone=st.booleans())
     def node_or_devices_go(self, node: str, *, is_gone: bool) -> None:
@@ -143,6 +156,9 @@ class Machine(RuleBasedStateMachine):
         for pod in self.world.pods.values():
             if pod.node_name:
                 assert all(self.world.devices(use.claim_name or "") for use in pod.claims), pod.name
+                claim = self.world.extended(pod.name)
+                assert (EXTENDED in pod.requests) is (claim is not None), pod.name
+                assert claim is None or self.world.devices(claim["metadata"]["name"]), pod.name
 
 
 Machine.TestCase.settings = settings(

@@ -26,6 +26,7 @@ from scheduler.framework.effects import (
 from scheduler.model import Budget, Gang, Node, Pod, PriorityClass, gang_key_of
 from scheduler.model.api import Condition
 from scheduler.model.gang import COMPLETE_PHASES
+from scheduler.state.device_classes import DeviceClasses
 
 if TYPE_CHECKING:
     from scheduler.engine.decision import Decision
@@ -271,6 +272,11 @@ class World:
                 if pod.uid in self.pods:
                     self.add(pod)
 
+    def is_served_by_devices(self, resource: str, node: Node) -> bool:
+        """Tell whether a node that offers none of a resource may have devices for it, as a class stands for it."""
+        served = DeviceClasses(self.engine.state.objects).serving(resource)
+        return served is not None and not node.allocatable.get(resource)
+
     def _check(self) -> None:
         """Hold the invariants: state equals a rebuild, and no node is over-committed by what we decided."""
         state = self.engine.state
@@ -282,7 +288,7 @@ class World:
                 for resource, count in pod.requests.items():
                     used[node, resource] += count
         for (node, resource), count in used.items():
-            if node in state.nodes:
+            if node in state.nodes and not self.is_served_by_devices(resource, state.nodes[node]):
                 assert count <= state.nodes[node].allocatable.get(resource, 0), (node, resource, count)
 
     def bound_members(self, gang_name: str) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scheduler.engine.inputs import Input, ObjectChanged
-from scheduler.framework.effects import AllocateClaim, ClaimRef, PodRef, ReleaseClaim
+from scheduler.framework.effects import AllocateClaim, ClaimRef, DeleteClaim, MakeClaim, PodRef, ReleaseClaim
 from scheduler.kube.client import ApiError
 from scheduler.kube.device_claims import ATTEMPTS, DeviceClaimWriter
 from scheduler.model.device_claims import FINALIZER, ClaimReleased
@@ -152,3 +152,64 @@ async def test_undoing_that_meets_conflicts_all_the_time_is_an_error() -> None:
     world.server.conflicts = 1
     await world.release(allocation())
     assert "allocation" not in world.claim["status"]
+
+
+MAPPING = {"containerName": "main", "resourceName": "example.com/gpu", "requestName": "r"}
+OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "uid-p", "controller": True}
+MADE: dict[str, Any] = {
+    "metadata": {
+        "namespace": "default",
+        "name": "made",
+        "annotations": {"resource.kubernetes.io/extended-resource-claim": "true"},
+        "ownerReferences": [OWNER],
+    },
+    "spec": {"devices": {}},
+}
+MADE_REF = ClaimRef("default", "made", "")
+MAKE = MakeClaim(POD, MADE_REF, MADE, CONSUMER, allocation(), (MAPPING,))
+
+
+async def test_a_claim_for_extended_resources_is_made_allocated_and_named_at_its_pod() -> None:
+    """Protected as any other one; the pod says which request serves what."""
+    world = World()
+    assert await world.writer.make(MAKE) == ""
+    claim = world.server.claims["default/made"]
+    assert claim["metadata"]["finalizers"] == [FINALIZER]
+    assert claim["status"]["reservedFor"] == [CONSUMER]
+    assert claim["status"]["allocation"]["devices"] == allocation()["devices"]
+    told = {"resourceClaimName": "made", "requestMappings": [MAPPING]}
+    assert world.server.pod_statuses == {"p": {"extendedResourceClaimStatus": told}}
+
+
+async def test_a_claim_whose_making_was_not_answered_is_taken_over() -> None:
+    """It is there under the name, and was made for the pod; the same call again changes nothing."""
+    world = World()
+    await world.server.post("/apis/resource.k8s.io/v1/namespaces/default/resourceclaims", MADE)
+    assert await world.writer.make(MAKE) == ""
+    assert await world.writer.make(MAKE) == ""
+    assert world.server.claims["default/made"]["status"]["reservedFor"] == [CONSUMER]
+
+
+async def test_a_claim_of_somebody_else_is_not_taken_over() -> None:
+    """Nor is it deleted when that is undone."""
+    world = World()
+    other = {**MADE, "metadata": {**MADE["metadata"], "ownerReferences": [{**OWNER, "uid": "another"}]}}
+    await world.server.post("/apis/resource.k8s.io/v1/namespaces/default/resourceclaims", other)
+    assert await world.writer.make(MAKE) == "claim default/made could not be made: there is another one of this name"
+    await world.writer.delete(DeleteClaim(POD, MADE_REF))
+    assert "default/made" in world.server.claims
+
+
+async def test_a_claim_for_extended_resources_is_deleted_whole() -> None:
+    """Its protection first; that it is gone is told, also if it was never there."""
+    world = World()
+    await world.writer.make(MAKE)
+    world.server.conflicts = 2
+    for _ in range(2):
+        await world.writer.delete(DeleteClaim(POD, MADE_REF))
+        said = world.said[-1]
+        assert isinstance(said, ObjectChanged)
+        assert said.thing == ClaimReleased(
+            namespace="default", name="made", uid="", pod_uid="uid-p", resource_version=""
+        )
+        assert "default/made" not in world.server.claims

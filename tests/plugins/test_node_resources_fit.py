@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,12 @@ import pytest
 from pydantic import ValidationError
 
 from scheduler.framework.broken_line import ShapePoint, broken_line
+from scheduler.framework.change import Change
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.status import ClusterEvent, Code, Kind
+from scheduler.model.devices import DeviceClass
 from scheduler.plugins.node_resources_fit import NodeResourcesFit
+from scheduler.state.cluster import ClusterState
 from tests.builders import GPU, a_node, a_pod, snapshot_of
 
 from .calling import make, refusals, scores
@@ -241,3 +245,42 @@ def test_huge_pages_of_the_pod_as_a_whole_are_not_weighed() -> None:
     assert scores(plugin, whole, [node]) == {"n": 0}
     assert scores(plugin, whole.copy().request("hugepages-2Mi", "32Mi"), [node]) == {"n": 50}
     assert refusals(plugin, whole, [a_node("n").offer("hugepages-2Mi", "32Mi")]) != {}
+
+
+def with_class(resource: str) -> Any:
+    """Return the plugin in a cluster with a DeviceClass that stands for a resource."""
+    cluster = ClusterState()
+    cluster.objects.put(DeviceClass(name="gpu", extended_resource=resource))
+    return NodeResourcesFit(None, SimpleNamespace(cluster=cluster))  # type: ignore[arg-type]
+
+
+def test_a_resource_that_a_class_stands_for_is_left_to_devices_where_nothing_else_offers_it() -> None:
+    """A node with a device plugin counts as ever; as upstream's `shouldDelegateResourceToDRA`."""
+    nodes = [a_node("devices").cpu(8), a_node("plugin").cpu(8).gpus(2), a_node("small").cpu(1).gpus(4)]
+    others = [a_pod("old").gpus(1).on("plugin"), a_pod("served").gpus(7).on("devices")]
+    plugin, pod = with_class(GPU), a_pod().cpu(2).gpus(2)
+    text = f"Insufficient {GPU}"
+    assert refusals(plugin, pod, nodes, others) == {"plugin": (NOW, [text]), "small": (NEVER, ["Insufficient cpu"])}
+    snapshot = snapshot_of(nodes, others)
+    narrow = {
+        node.name: plugin.filter(CycleState(), pod.build(), node) for node in map(snapshot.nodes.__getitem__, range(3))
+    }
+    assert narrow["devices"] is None
+    assert [r.text for r in narrow["plugin"].reasons] == [text]
+    assert plugin.counted_requests(pod.build()) == {"cpu": 2000}
+    assert plugin.sign(pod.build()) == (GPU,)
+    assert plugin.sign(a_pod().cpu(2).build()) == ()
+
+
+def test_a_pod_that_lacks_a_resource_hears_of_the_class_that_comes_to_stand_for_it() -> None:
+    """And of no other one."""
+    reason = (
+        make(NodeResourcesFit)
+        .filter(CycleState(), a_pod().gpus(2).build(), snapshot_of([a_node("n")]).nodes[0])
+        .reasons[0]
+    )
+    assert reason.cures & ClusterEvent.DEVICE_CLASS_CHANGED
+    change = Change(ClusterEvent.DEVICE_CLASS_CHANGED, key=("", "gpu"))
+    pod = a_pod().gpus(2).build()
+    assert with_class(GPU).queueing_hint(ClusterEvent.DEVICE_CLASS_CHANGED, change, pod, reason)
+    assert not with_class("example.com/other").queueing_hint(ClusterEvent.DEVICE_CLASS_CHANGED, change, pod, reason)

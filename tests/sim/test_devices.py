@@ -30,3 +30,18 @@ def test_what_the_api_server_would_refuse_is_told(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["simulate", str(broken)])
     assert result.exit_code == 2
     assert "spec.selectors[0].cel.expression: 1:7: undefined field 'speed'" in result.output
+
+
+def test_pods_take_turns_for_an_extended_resource_that_a_class_stands_for(tmp_path: Path) -> None:
+    """No claim is named; one is made for each pod, and goes with it. The kubelet does not count what devices serve."""
+    text = Path(__file__).with_name("devices.yaml").read_text(encoding="utf-8")
+    text = text.replace("spec: {}", "spec: {extendedResourceName: example.com/gpu}")
+    text = text.replace("resourceClaims: [{name: gpu, resourceClaimTemplateName: one}]", "")
+    resources = '{requests: {cpu: "1", example.com/gpu: "1"}, limits: {example.com/gpu: "1"}}'
+    manifests = tmp_path / "extended.yaml"
+    manifests.write_text(text.replace('{requests: {cpu: "1"}}', resources), encoding="utf-8")
+    result = CliRunner().invoke(main, ["simulate", str(manifests), "-o", "json"])
+    assert result.exit_code == 0, result.output
+    pods = sorted(json.loads(result.output)["workloads"][0]["pods"], key=lambda pod: pod["bound"])
+    assert [pod["outcome"] for pod in pods] == ["Succeeded", "Succeeded"]
+    assert pods[1]["bound"] >= pods[0]["ended"] >= 60

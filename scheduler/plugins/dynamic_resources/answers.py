@@ -63,9 +63,11 @@ def waiting(world: World, placed: Iterable[tuple[Pod, Node]]) -> list[Claimant]:
     """Return those of placed pods whose claims have no devices yet."""
     found = []
     for pod, node in placed:
-        claims = tuple(c for c in needed_claims(pod, world.assumed.claim).claims if c.allocation is None)
+        claims = [c for c in needed_claims(pod, world.assumed.claim).claims if c.allocation is None]
+        if (extended := world.extended.waiting(pod, node)) is not None:
+            claims.append(extended)
         if claims:
-            found.append(Claimant(pod, node, claims))
+            found.append(Claimant(pod, node, tuple(claims)))
     return found
 
 
@@ -169,7 +171,8 @@ def freed_claims(gone: Sequence[Pod], world: World) -> list[DeviceClaim]:
     """Return the claims that would be free if some pods went: allocated ones that nobody else has reserved."""
     uids, found = {pod.uid for pod in gone}, {}
     for pod in gone:
-        for claim in needed_claims(pod, world.assumed.claim).claims:
+        extended = world.assumed.extended_claim(pod.uid) if pod.extended_claim else None
+        for claim in (*needed_claims(pod, world.assumed.claim).claims, *((extended,) if extended is not None else ())):
             users = {consumer.uid for consumer in claim.reserved_for}
             if claim.allocation is not None and users and users <= uids:
                 found[claim.key] = claim

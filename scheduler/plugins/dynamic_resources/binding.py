@@ -9,16 +9,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scheduler.devices.written import written
-from scheduler.framework.effects import AllocateClaim, ClaimRef, PodRef, ReleaseClaim
+from scheduler.framework.effects import AllocateClaim, ClaimRef, DeleteClaim, MakeClaim, PodRef, ReleaseClaim
 from scheduler.framework.status import Status
 from scheduler.model.device_claims import DeviceClaim
 
 from .claims import consumer_of, shared_consumer
+from .extended import deletion, manifest_of, mapping_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scheduler.devices.allocator import Given
+    from scheduler.devices.extended import RequestMapping
     from scheduler.model import Pod
     from scheduler.model.device_claims import AllocatedDevice
     from scheduler.model.gang import Gang
@@ -34,6 +36,8 @@ class Step:
     claim: DeviceClaim
     #: What it is given; None if it was allocated before.
     given: Given | None
+    #: The claim has to be made, for extended resources: who of the containers uses which request.
+    mappings: tuple[RequestMapping, ...] = ()
 
 
 @dataclass(slots=True)
@@ -45,21 +49,29 @@ class Steps:
     is_written: bool = False
 
 
-def effects_of(pod: Pod, steps: Steps, group: Gang | None) -> tuple[AllocateClaim, ...]:
+def effects_of(pod: Pod, steps: Steps, group: Gang | None) -> tuple[AllocateClaim | MakeClaim, ...]:
     """Return what has to be written: allocations, and for whom each claim is reserved."""
-    effects = []
+    effects = list[AllocateClaim | MakeClaim]()
     for step in steps.steps:
         allocation = None if step.given is None else written(step.given)
-        effects.append(AllocateClaim(_ref(step.claim), consumer_of(pod, step.claim, group), allocation))
+        consumer = consumer_of(pod, step.claim, group)
+        if step.mappings and allocation is not None:
+            ref, mappings = PodRef(pod.namespace, pod.name, pod.uid), tuple(map(mapping_of, step.mappings))
+            made = MakeClaim(ref, _ref(step.claim), manifest_of(step.claim), consumer, allocation, mappings)
+            effects.append(made)
+        else:
+            effects.append(AllocateClaim(_ref(step.claim), consumer, allocation))
     return tuple(effects)
 
 
-def undoing(pod: Pod, steps: Steps, group: Gang | None) -> tuple[ReleaseClaim, ...]:
+def undoing(pod: Pod, steps: Steps, group: Gang | None) -> tuple[ReleaseClaim | DeleteClaim, ...]:
     """Return what undoes the writes; a claim of the pod's group stays reserved, as its other pods may need it."""
     ref = PodRef(pod.namespace, pod.name, pod.uid)
-    effects = []
+    effects = list[ReleaseClaim | DeleteClaim]()
     for step in steps.steps:
-        if step.given is None:
+        if step.mappings:
+            effects.append(deletion(pod, step.claim))
+        elif step.given is None:
             effects.append(ReleaseClaim(ref, _ref(step.claim), keeps_allocation=True))
         elif shared_consumer(pod, step.claim, group) is None:
             effects.append(ReleaseClaim(ref, _ref(step.claim), written(step.given)))
@@ -79,7 +91,9 @@ def check(steps: Steps, objects: Objects) -> Status | None:
         if not any(device.binding_conditions for device in devices):
             continue
         claim = objects.get(DeviceClaim, *step.claim.key)
-        if claim is None or claim.uid != step.claim.uid:
+        if step.mappings and claim is None:
+            return _WAITING
+        if claim is None or (claim.uid != step.claim.uid and not step.mappings):
             return Status.error(f"resourceclaim {step.claim.label} is gone")
         if claim.allocation is None:
             return _WAITING  # our own write has not come back yet

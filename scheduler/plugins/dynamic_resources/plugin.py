@@ -20,13 +20,15 @@ from scheduler.devices.pools import reaches
 from scheduler.framework.plugin import AwaitEffects, Plugin
 from scheduler.framework.status import ClusterEvent, Code, PreFilterResult, Reason, Status
 from scheduler.framework.verdicts import Verdicts
+from scheduler.model.device_claims import DeviceClaim
 from scheduler.model.devices import Where
 from scheduler.model.dialects.native import NAME as NATIVE_DIALECT
 
-from .answers import CURES, FULL_FOR_NOW, UNAVAILABLE, Answer, Answers, freed_claims, waiting
+from .answers import CURES, FULL_FOR_NOW, UNAVAILABLE, Answer, Answers, freed_claims
 from .binding import Step, Steps, check, deallocation, devices_of, effects_of, failed, is_late, is_ready, undoing
-from .claimants import claimants_of
+from .claimants import others_everywhere, others_for
 from .claims import Needed, is_exclusive, is_reserved, needed_claims, objection_to
+from .extended import DELETED, STALE, deletion
 from .hints import could_help
 from .publishing import publish, published, withdraw
 from .scoring import preference
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
     from scheduler.framework.plugin import Failure
     from scheduler.framework.workload import Workload
     from scheduler.model import Pod
-    from scheduler.model.device_claims import DeviceClaim
     from scheduler.model.gang import Gang
     from scheduler.state.rows import Row
     from scheduler.state.snapshot import Ints, Nodes
@@ -94,26 +95,29 @@ class DynamicResources(Plugin):
 
     def sign(self, pod: Pod) -> Hashable:
         """Return what the verdicts depend on beside the pod's shape and the nodes."""
-        if not pod.claims:
+        world = self._world
+        extended = pod.extended if world.extended.served(pod) else ()
+        if not pod.claims and not extended:
             return ()
-        needed, world = self._needed(pod), self._world
+        needed = self._needed(pod)
         wishes = [
             world.wish(claim) if claim.allocation is None and is_exclusive(pod, claim) else claim.key
             for claim in needed.claims
         ]
-        return (needed.objection, *wishes, *world.generations())
+        return (needed.objection, *wishes, extended, *world.generations())
 
     def is_settled(self, state: CycleState, pod: Pod, point: str) -> bool:
         """Tell whether a pod that is placed somewhere changes nothing elsewhere: it does where devices or claims are shared."""
-        if not pod.claims or point == "score":
+        if point == "score" or not self._concerns(pod):
             return True
         open_claims = [claim for claim in self._needed(pod).claims if claim.allocation is None]
         is_alone = all(is_exclusive(pod, claim) for claim in open_claims)
-        return not open_claims or (is_alone and not self._world.catalog.has_shared)
+        is_open = bool(open_claims or self._world.extended.served(pod))
+        return not is_open or (is_alone and not self._world.catalog.has_shared)
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | PreFilterResult | None:
         """Leave pods without claims alone; refuse those whose claims or classes are not there."""
-        if not pod.claims:
+        if not self._concerns(pod):
             return Status.skip()
         needed = self._needed(pod)
         text = needed.objection
@@ -122,22 +126,24 @@ class DynamicResources(Plugin):
                 text = objection_to(claim, self._world.class_of)
         if text:
             return self._refusal(text)
-        return None if needed.claims else Status.skip()
+        return None if needed.claims or self._world.extended.served(pod) else Status.skip()
 
     def queueing_hint(self, event: ClusterEvent, change: Change, pod: Pod, reason: Reason) -> bool:
         """Tell whether a claim that changed is one of the pod's, or gave devices back."""
-        return event is not ClusterEvent.DEVICE_CLAIM_CHANGED or could_help(change, pod)
+        return event is not ClusterEvent.DEVICE_CLAIM_CHANGED or reason == STALE or could_help(change, pod)
 
     def filter_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts:
         """Refuse nodes that claims cannot be used on, or that have no devices for them."""
         verdicts = Verdicts(len(nodes))
-        if not pod.claims:
+        if not self._concerns(pod):
             return verdicts
         claims = self._needed(pod).claims
         reasons: dict[tuple[Code, Reason], list[int]] = {}
         in_vain = 0
-        everywhere = self._others_everywhere(claims, nodes)
-        for position, index in enumerate(nodes.rows.tolist()):
+        everywhere = others_everywhere(self._world, claims, nodes)
+        rows = nodes.rows.tolist()
+        for position in range(len(rows)) if claims else self._world.extended.where_needed(pod, nodes):
+            index = rows[position]
             answer = self._answer(pod, claims, nodes.snapshot.all_rows[index], index, nodes, everywhere)
             if answer.status is not None:
                 positions = reasons.setdefault((answer.status.code, answer.status.reasons[0]), [])
@@ -157,7 +163,7 @@ class DynamicResources(Plugin):
         claims = self._needed(pod).claims if pod.claims else ()
         if not any(request.alternatives for claim in claims for request in claim.requests):
             return np.zeros(len(nodes), dtype=np.int64)
-        rows, everywhere = nodes.snapshot.all_rows, self._others_everywhere(claims, nodes)
+        rows, everywhere = nodes.snapshot.all_rows, others_everywhere(self._world, claims, nodes)
         answers = [self._answer(pod, claims, rows[i], i, nodes, everywhere) for i in nodes.rows.tolist()]
         return np.array([preference(claims, answer.given) for answer in answers], dtype=np.int64)
 
@@ -167,13 +173,15 @@ class DynamicResources(Plugin):
         return scores * 100 // highest if highest else scores
 
     def same_score(self, pod: Pod, nodes: Nodes) -> int | None:
-        """Return 0 for a pod without claims."""
+        """Return 0 for a pod without claims of its own: those for extended resources have no alternatives."""
         return None if pod.claims else 0
 
     def post_filter(self, state: CycleState, pod: Pod, failure: Failure) -> Status | None:
         """Take back an allocation that alone kept the pod off some node, if nobody else has reserved it."""
         if NAME in state.skipped_filters:
             return None
+        if (status := self._delete_stale([pod])) is not None:
+            return status
         rows = failure.nodes.snapshot.all_rows
         kept_off = [
             rows[row]
@@ -184,37 +192,36 @@ class DynamicResources(Plugin):
 
     def post_filter_gang(self, state: CycleState, workload: Workload, failure: Failure) -> Status | None:
         """Take back an allocation of some pod of a gang that is of no use on any node."""
-        return self._deallocate(workload.ordered(), failure.nodes.snapshot.all_rows, all)
+        pods = workload.ordered()
+        return self._delete_stale(pods) or self._deallocate(pods, failure.nodes.snapshot.all_rows, all)
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Assume that devices are the pod's; refuse if others have got them meanwhile."""
-        if not pod.claims:
+        if not self._concerns(pod):
             return None
-        needed, snapshot = self._needed(pod), self.handle.snapshot
-        if needed.objection:
-            return self._refusal(needed.objection)
+        snapshot, world = self.handle.snapshot, self._world
         index = snapshot.row_of.get(node_name)
         if index is None:
             return Status.unresolvable(UNAVAILABLE)
-        row, open_claims = snapshot.all_rows[index], [c for c in needed.claims if c.allocation is None]
-        status = self._unusable(needed.claims, row)
-        if status is not None:
-            return status
-        answer = Answer()
+        row = snapshot.all_rows[index]
+        claims, made = self._claims_at(pod, row)
+        if isinstance(claims, Status):
+            return claims
+        answer, open_claims = Answer(), [c for c in claims if c.allocation is None]
         if open_claims:
-            others = self._others(pod, open_claims, index, snapshot.nodes)
-            answer = self._answers.serve(pod, open_claims, self._world.place(row.node), others, is_first=True)
+            others = others_for(world, pod, open_claims, index, snapshot.nodes)
+            answer = self._answers.serve(pod, open_claims, world.place(row.node), others, is_first=True)
             if answer.status is not None:
                 return answer.status
-        assumed, steps, given = self._world.assumed, list[Step](), iter(answer.given)
-        for claim in needed.claims:
+        assumed, steps, given = world.assumed, list[Step](), iter(answer.given)
+        for claim in claims:
             fresh = next(given) if claim.allocation is None else assumed.given(claim.key)
             if fresh is not None:
-                assumed.assume(claim, fresh, pod.uid)
-            steps.append(Step(claim, fresh))
+                assumed.assume(claim, fresh, pod.uid, is_made=claim is made)
+            steps.append(Step(claim, fresh, world.extended.mappings(pod, claim) if claim is made else ()))
         state.write((NAME, pod.uid), Steps(tuple(steps)))
         devices = [device for step in steps for device in devices_of(step)]
-        publish(state, pod, published(self._world.place(row.node), devices))
+        publish(state, pod, published(world.place(row.node), devices))
         return None
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
@@ -242,12 +249,20 @@ class DynamicResources(Plugin):
         is_done = partial(check, steps, self.handle.cluster.objects)
         return AwaitEffects(effects_of(pod, steps, group), NAME, self._patience, is_done)
 
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Take that a claim that had to be made is there, though it may not have been seen yet."""
+        steps: Steps | None = state.read((NAME, pod.uid))
+        for step in steps.steps if steps is not None else ():
+            if step.mappings:
+                self._world.assumed.pod_bound(step.claim.key)
+
     @property
     def _world(self) -> World:
         """What is known of devices; made when first needed, as handles come before the state."""
         if self._kept is None:
             world = World(
                 self.handle.cluster.objects,
+                self._is_alive,
                 prefers_connected=self.args.prefers_connected,
                 is_fractional=self.args.fractional_capacity,
             )
@@ -268,11 +283,30 @@ class DynamicResources(Plugin):
             return None
         return self.handle.cluster.groups.object(pod.membership.key)
 
+    def _is_alive(self, uid: str) -> bool:
+        pod = self.handle.cluster.pods.get(uid)
+        return pod is not None and not pod.is_terminal
+
+    def _concerns(self, pod: Pod) -> bool:
+        """Tell whether a pod uses claims, or asks for extended resources that devices may serve."""
+        return bool(pod.claims) or bool(pod.extended and self._world.extended.served(pod))
+
     def _needed(self, pod: Pod) -> Needed:
         return needed_claims(pod, self._world.assumed.claim)
 
     def _refusal(self, text: str) -> Status | None:
         return Status.unresolvable(Reason("ClaimNotInOrder", text, CURES)) if text else None
+
+    def _claims_at(self, pod: Pod, row: Row) -> tuple[list[DeviceClaim] | Status, DeviceClaim | None]:
+        """Return the claims of a pod on a node, with the one among them that has to be made; or why it cannot be there."""
+        needed, extended = self._needed(pod), self._world.extended
+        if status := self._refusal(needed.objection) or self._unusable(needed.claims, row):
+            return status, None
+        more = extended.at(pod, row.node)
+        if not isinstance(more, DeviceClaim):
+            return more or list(needed.claims), None
+        made = extended.named(more)
+        return [*needed.claims, made], made
 
     def _unusable(self, claims: Sequence[DeviceClaim], row: Row) -> Status | None:
         """Return that an allocated claim cannot be used on a node: it is elsewhere, or its devices are not made ready."""
@@ -292,11 +326,16 @@ class DynamicResources(Plugin):
         self, pod: Pod, claims: Sequence[DeviceClaim], row: Row, index: int, nodes: Nodes, everywhere: Others
     ) -> Answer:
         """Return what a node can do for a pod as the snapshot is now."""
+        extended = self._world.extended.at(pod, row.node)
+        if isinstance(extended, Status):
+            return Answer(status=extended)
         unusable = self._unusable(claims, row)
         open_claims = [claim for claim in claims if claim.allocation is None]
+        if extended is not None:
+            open_claims.append(extended)
         if not open_claims:
             return Answer(status=unusable)
-        others = everywhere if everywhere is not None else self._others(None, open_claims, index, nodes)
+        others = everywhere if everywhere is not None else others_for(self._world, None, open_claims, index, nodes)
         answer = self._open_answer(pod, open_claims, row, others, is_usable=unusable is None)
         return answer if answer.status is not None or unusable is None else Answer(status=unusable)
 
@@ -310,31 +349,12 @@ class DynamicResources(Plugin):
         answer = self._answers.ask(pod, open_claims, place, others, freed)
         if not releases or answer.status is None or answer.status.code is not Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
             return answer
-        gone = [other for other in row.pods.values() if other.node_name and other.claims]
+        gone = [other for other in row.pods.values() if other.node_name and (other.claims or other.extended_claim)]
         if gone and (releasable := freed_claims(gone, world)):
             emptied = self._answers.ask(pod, open_claims, place, others, [*freed, *releasable])
             if emptied.status is None:
                 return Answer(status=Status.unschedulable(FULL_FOR_NOW))
         return answer
-
-    def _others(self, pod: Pod | None, claims: Sequence[DeviceClaim], index: int, nodes: Nodes) -> list[Claimant]:
-        """Return other pods that are placed and have no devices yet, as far as they matter for a node."""
-        known, rows = claimants_of(nodes.snapshot).by_row, nodes.snapshot.all_rows
-        if not known:
-            return []
-        world = self._world
-        where = [index] if self._is_local(claims) else sorted(known)
-        placed = ((other, rows[row].node) for row in where for other in known.get(row, ()))
-        return waiting(world, (pair for pair in placed if pod is None or pair[0].uid != pod.uid))
-
-    def _others_everywhere(self, claims: Sequence[DeviceClaim], nodes: Nodes) -> Others:
-        """Return those others at once if they are the same for every node; else None."""
-        open_claims = [claim for claim in claims if claim.allocation is None]
-        return None if self._is_local(open_claims) else self._others(None, open_claims, -1, nodes)
-
-    def _is_local(self, claims: Sequence[DeviceClaim]) -> bool:
-        """Tell whether only pods on a node itself matter for what claims get there: no device and no claim is shared."""
-        return not self._world.catalog.has_shared and all(claim.controller is not None for claim in claims)
 
     def _lifted(self, row: Row) -> list[Pod]:
         """Return the pods that a what-if has taken off a node."""
@@ -349,6 +369,15 @@ class DynamicResources(Plugin):
         if group is None or any(each.node_name for each in self.handle.cluster.members(group.key)):
             return set(), {pod.uid}
         return set(), {pod.uid}, {group.uid}
+
+    def _delete_stale(self, pods: Sequence[Pod]) -> Status | None:
+        """Delete a claim that was made for extended resources of some pod in an earlier attempt."""
+        for pod in pods:
+            claim = self._world.extended.stale(pod)
+            if claim is not None and self._world.extended.served(pod) and not self._world.assumed.is_making(pod.uid):
+                self.handle.emit(deletion(pod, claim))
+                return Status.unschedulable(Reason("ClaimDeleted", DELETED, CURES))
+        return None
 
     def _deallocate(
         self, pods: Sequence[Pod], rows: Sequence[Row], of_how_many: Callable[[Iterable[bool]], bool]

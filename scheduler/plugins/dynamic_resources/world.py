@@ -15,9 +15,11 @@ from scheduler.devices.connections import ConnectedFirst, Connections, connectio
 from scheduler.devices.pools import Catalog, Site
 from scheduler.model.devices import DeviceClass, DeviceSlice, DeviceTaintRule
 from scheduler.model.node_topology import NodeTopology
+from scheduler.state.device_classes import DeviceClasses
 from scheduler.topology import read_machine
 
 from .assumed import Assumed
+from .extended import ExtendedClaims
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -56,10 +58,16 @@ class Place:
 class World:
     """What is known of devices."""
 
-    def __init__(self, objects: Objects, *, prefers_connected: bool, is_fractional: bool = False) -> None:
-        """Take the objects; `prefers_connected` puts the best connected devices first, `is_fractional` is the allocator's."""
+    def __init__(
+        self, objects: Objects, is_alive: Callable[[str], bool], *, prefers_connected: bool, is_fractional: bool = False
+    ) -> None:
+        """Take the objects, and whether a pod is there and has not ended, by its uid.
+
+        `prefers_connected` puts the best connected devices first, `is_fractional` is the allocator's.
+        """
         self.objects = objects
-        self.assumed = Assumed(objects)
+        self.assumed = Assumed(objects, is_alive)
+        self.extended = ExtendedClaims(DeviceClasses(objects), self.assumed)
         self.evaluator = CelEvaluator()
         self._prefers_connected = prefers_connected
         self.is_fractional = is_fractional

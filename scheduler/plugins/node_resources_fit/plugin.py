@@ -1,7 +1,8 @@
 """NodeResourcesFit refuses nodes without room for a pod's requests, and prefers emptier or fuller ones.
 
 At Filter for every resource and for the number of pods; at Score by a strategy per resource.  What pods have reserved
-counts, not what they use.  A request beyond what a node offers cannot be cured by evictions.
+counts, not what they use.  A request beyond what a node offers cannot be cured by evictions.  A resource that a DeviceClass stands
+for is left to DynamicResources on nodes that offer none of it.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from scheduler.framework.broken_line import broken_line
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import ClusterEvent, Code, Kind, Reason, Status
 from scheduler.framework.verdicts import Verdicts
+from scheduler.model.pod_devices import is_extended as may_be_served
+from scheduler.state.device_classes import DeviceClasses
 
 from .shares import PODS, Amounts, percent_at
 from .strategies import NodeResourcesFitArgs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from scheduler.framework.change import Change
     from scheduler.framework.cycle_state import CycleState
@@ -44,6 +47,8 @@ PAIR = 2
 def insufficient(resource: str, requested: int, *, ever: bool) -> Reason:
     """Return the reason for too little of a resource: now, or ever."""
     cures = NEW_ROOM | ClusterEvent.POD_UPDATED
+    if may_be_served(resource):
+        cures |= ClusterEvent.DEVICE_CLASS_CHANGED
     return Reason(
         "InsufficientResource",
         f"Insufficient {resource}",
@@ -66,6 +71,7 @@ class NodeResourcesFit(Plugin):
     READS_ONE_NODE: ClassVar[bool] = True
     READS_SHAPE_ONLY: ClassVar[bool] = True
     COUNTS_ONLY: ClassVar[bool] = True
+    SIGNS_STORAGE_ONLY: ClassVar[bool] = True
 
     def __init__(self, args: NodeResourcesFitArgs | None, handle: Handle) -> None:
         """Prepare the strategy of each resource."""
@@ -79,6 +85,12 @@ class NodeResourcesFit(Plugin):
         ]
         self._scored_names = _names_of(self._scored)
         self._has_optional = any(resource not in ALWAYS_SCORED for resource, _, _ in self._scored)
+        self._kept_classes: DeviceClasses | None = None
+
+    def sign(self, pod: Pod) -> Hashable:
+        """Return the resources of a pod that devices may serve: of these, Filter refuses no node that offers none."""
+        classes = self._classes
+        return classes.served(pod) if classes is not None and pod.extended else ()
 
     def filter_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts:
         """Refuse nodes without room, with a reason for each resource that lacks."""
@@ -93,7 +105,10 @@ class NodeResourcesFit(Plugin):
                 continue
             is_short = room.is_short(resource, count, nodes)
             if is_short is not None:
-                never = nodes.allocatable(resource) < count
+                offered = nodes.allocatable(resource)
+                if self._is_served(resource):
+                    is_short = is_short & (offered > 0)
+                never = is_short & (offered < count)
                 reason = insufficient(resource, count, ever=True)
                 verdicts.reject(never, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reason)
                 verdicts.reject(is_short & ~never, Code.UNSCHEDULABLE, insufficient(resource, count, ever=False))
@@ -110,17 +125,25 @@ class NodeResourcesFit(Plugin):
             most = offered.get(resource, 0)
             if count == 0 or most - used.get(resource, 0) >= count or self._is_ignored(resource):
                 continue
+            if not most and self._is_served(resource):
+                continue
             is_never = most < count
             code = max(code, Code.UNSCHEDULABLE_AND_UNRESOLVABLE if is_never else Code.UNSCHEDULABLE)
             reasons.append(insufficient(resource, count, ever=is_never))
         return Status(code, tuple(reasons)) if reasons else None
 
     def counted_requests(self, pod: Pod) -> dict[str, int]:
-        """Return what Filter counts: all requests but those that are left to others."""
-        return {resource: count for resource, count in pod.requests.items() if not self._is_ignored(resource)}
+        """Return what Filter counts on every node: all requests but those that are left to others, on some nodes or on all."""
+        return {
+            resource: count
+            for resource, count in pod.requests.items()
+            if not self._is_ignored(resource) and not self._is_served(resource)
+        }
 
     def queueing_hint(self, event: ClusterEvent, change: Change, pod: Pod, reason: Reason) -> bool:
-        """Tell whether the node that changed has room for the pod now."""
+        """Tell whether the node that changed has room for the pod now, or a class that did stands for the resource that lacked."""
+        if event is ClusterEvent.DEVICE_CLASS_CHANGED:
+            return any(name == "resource" and self._is_served(str(lacked)) for name, lacked in reason.numbers)
         if not event & (ClusterEvent.POD_REMOVED | NEW_ROOM) or not change.node_name:
             return True
         row = self.handle.cluster.view(change.node_name)
@@ -129,7 +152,9 @@ class NodeResourcesFit(Plugin):
         return all(
             row.node.allocatable.get(resource, 0) - row.requested.get(resource, 0) >= count
             for resource, count in pod.requests.items()
-            if count and not self._is_ignored(resource)
+            if count
+            and not self._is_ignored(resource)
+            and (row.node.allocatable.get(resource, 0) or not self._is_served(resource))
         )
 
     def score_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
@@ -200,6 +225,18 @@ class NodeResourcesFit(Plugin):
         if self._has_optional:
             scored = _names_of(self._scored_for(pod))
         return nodes.snapshot.follower((NAME, asked, scored), partial(Amounts, asked, scored))
+
+    @property
+    def _classes(self) -> DeviceClasses | None:
+        """The classes; made when first needed, as handles come before the state. None without a handle."""
+        if self._kept_classes is None and self.handle is not None:
+            self._kept_classes = DeviceClasses(self.handle.cluster.objects)
+        return self._kept_classes
+
+    def _is_served(self, resource: str) -> bool:
+        """Tell whether a class stands for a resource: nodes that offer none may have devices."""
+        classes = self._classes
+        return classes is not None and may_be_served(resource) and classes.serving(resource) is not None
 
     def _is_ignored(self, resource: str) -> bool:
         """Tell whether Filter leaves a resource to others."""
