@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import redirect_stdout
+from io import StringIO
 from typing import Any
 
 import msgspec
@@ -56,7 +58,8 @@ def machine_of_node(name: str, product: str) -> tuple[Machine, int]:
     from urllib3.exceptions import HTTPError  # noqa: PLC0415 - likewise
 
     try:
-        config.load_config()  # type: ignore[no-untyped-call]
+        with redirect_stdout(StringIO()):  # it prints there that it tries the service account; only the machine may stand there
+            config.load_config()  # type: ignore[no-untyped-call]
         core: Any = client.CoreV1Api()
         node = msgspec.json.decode(core.read_node(name, _preload_content=False).data)
         topology = _topology_of_node(client, name)

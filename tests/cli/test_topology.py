@@ -110,11 +110,12 @@ def test_free_gpus_that_are_not_there_end_with_2():
 
 
 def test_node_without_a_cluster_ends_with_2(monkeypatch, tmp_path):
-    """A name that is no file is a node, and nobody says where the cluster is."""
+    """A name that is no file is a node, and nobody says where the cluster is; a script finds no word of it on standard output."""
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     result = call("show", "no-such-file")
     assert (result.exit_code, "no cluster is configured" in result.stderr) == (2, True)
+    assert result.stdout == ""
 
 
 def test_all_vectors_of_nvidias_allocator_pass():
