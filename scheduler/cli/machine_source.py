@@ -58,7 +58,7 @@ def machine_of_node(name: str, product: str) -> tuple[Machine, int]:
     from urllib3.exceptions import HTTPError  # noqa: PLC0415 - likewise
 
     try:
-        with redirect_stdout(StringIO()):  # it prints there that it tries the service account; only the machine may stand there
+        with redirect_stdout(StringIO()):  # the client prints there that it tries the service account
             config.load_config()  # type: ignore[no-untyped-call]
         core: Any = client.CoreV1Api()
         node = msgspec.json.decode(core.read_node(name, _preload_content=False).data)
