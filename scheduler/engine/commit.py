@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.framework.runtime import PluginError
-from scheduler.framework.status import ClusterEvent, Code, Kind, Reason, Status
+from scheduler.framework.status import ClusterEvent, Code, Reason, Status
 from scheduler.model.gang import DEFAULT_SCHEDULE_TIMEOUT_SECONDS
 
 from .flights import Flight, Seat
@@ -337,7 +337,7 @@ class Commit:
         return True
 
     def _leave_queue(self, live: Workload, attempted: Workload, seats: dict[str, Seat], now: float) -> None:
-        """Take the reserved pods out of the queue; surplus members that found no place stay, refused."""
+        """Take the reserved pods out of the queue; those that are left are tried by themselves, and so told what would help them."""
         core = self._core
         for uid in seats:
             core.workloads.drop(uid)
@@ -345,12 +345,9 @@ class Commit:
         if not live.pods:
             core.forget(live.key)
             core.reporter.moved(live.key)
-        elif core.update(live, now) is not None or not live.pods.keys() <= attempted.pods.keys():
-            core.queue.retry(live.key, now)
         else:
-            text = f"{len(live.pods)} members above the minimum found no place yet"
-            reason = Reason("SurplusWaits", text, ClusterEvent.NODE_ANY | ClusterEvent.POD_REMOVED, Kind.NOT_NOW)
-            core.set_aside(live, Status.unschedulable(reason), (), now)
+            core.update(live, now)
+            core.queue.retry(live.key, now)
         if live.gang is not None:
             core.reporter.gang_changed(live.gang.key, now)
 

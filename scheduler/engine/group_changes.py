@@ -91,9 +91,14 @@ class GroupChanges:
     def _regroup(self, groups: list[GangKey]) -> None:
         """Put the pending pods of some groups where they belong now: their gang may be another one."""
         core, now = self._core, self._core.clock()
-        for uid in [uid for key in groups for uid in core.cluster.groups.uids(key)]:
+        for uid in [uid for key in groups for uid in core.cluster.groups.uids_naming(key)]:
             if core.workloads.of(uid) is not None:
                 core.add_pending(core.cluster.pods[uid], now)
+
+    def member_left(self, key: GangKey | None) -> None:
+        """Let a gang's waiting members be tried again: a member that leaves its node binds them to its domain no more."""
+        if key is not None:
+            self._core.workloads.news(workload_key_of(key))
 
     def members_changed(self, key: GangKey | None, now: float) -> None:
         """Look at a gang's waiting members again, as its members or its object changed."""

@@ -138,6 +138,10 @@ class Groups:
         """Return the groups that pods name."""
         return set(self._pods)
 
+    def uids_naming(self, key: GangKey) -> tuple[str, ...]:
+        """Return the uids of the pods that name one group."""
+        return tuple(self._pods.get(key, ()))
+
     def uids(self, root: GangKey) -> Iterator[str]:
         """Yield the uids of all pods of a gang, group by group, in the order in which they were seen."""
         for key in self._groups_below(root):
@@ -158,16 +162,14 @@ class Groups:
         """Return a group and all that are part of it."""
         if root not in self._parts:
             return (root,)
-        found = {root: None}
-        for key in found.copy():
-            self._walk(key, found)
+        found: dict[GangKey, None] = {}
+        waiting = [root]
+        while waiting:
+            key = waiting.pop()
+            if key not in found:
+                found[key] = None
+                waiting += reversed(self._parts.get(key, {}))
         return found
-
-    def _walk(self, key: GangKey, found: dict[GangKey, None]) -> None:
-        for part in self._parts.get(key, ()):
-            if part not in found:
-                found[part] = None
-                self._walk(part, found)
 
     def _link(self, former: Gang | None, gang: Gang | None) -> None:
         """Keep the list of parts in line with the parents that groups name."""
@@ -189,7 +191,8 @@ class Groups:
         is_loose_now = gang is not None and is_loose(gang)
         if root == old_root and (former is not None and is_loose(former)) == is_loose_now:
             return []
-        return list(dict.fromkeys((*self._groups_below(old_root), *self._groups_below(key))))
+        former_ones = self._groups_below(old_root) if old_root != key else ()
+        return list(dict.fromkeys((*former_ones, *self._groups_below(key))))
 
     def _compose(self, root: GangKey) -> None:
         """Bring one gang in line with the objects and pods that tell of it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -134,6 +135,30 @@ def test_pods_that_leave_one_by_one_wake_a_gang_when_all_have_to_be_gone() -> No
     world.change("old-2", is_terminating=True).run().wait(15).remove("old-2").run().wait(15)
     assert world.pending("job").attempts == attempts
     assert set(world.remove("old-3").run().wait(15).placed) == {f"job-{k}" for k in range(4)}
+
+
+def test_surplus_is_woken_by_whatever_cures_it() -> None:
+    """It is kept off a node by a pod's label, not by room; that it was left over when its gang started does not matter."""
+    world = World(a_node("n0").gpus(1), a_node("n1").gpus(1), a_pod("other").label("app", "x").on("n1"))
+    choosy = a_pod("job-1").gpus(1).gang("job").anti_affinity("kubernetes.io/hostname", app="x")
+    first = a_pod("job-0").gpus(1).gang("job").select("kubernetes.io/hostname", "n0")
+    world.add(a_gang("job", 1), first, choosy).run().wait(5)
+    assert world.placed["job-0"] == "n0"
+    world.change("other", labels={"app": "y"}).run()
+    assert world.placed["job-1"] == "n1"
+
+
+@pytest.mark.parametrize("fields", [{"is_terminating": True}, {"phase": "Failed"}, None])
+def test_members_that_leave_a_domain_let_late_ones_go_elsewhere(fields: dict[str, Any] | None) -> None:
+    """One rack has to hold the gang; where its only member goes there is no other node, and that one is cordoned."""
+    machines = [a_node("n0").gpus(8).label(RACK, "r0"), a_node("n1").gpus(8).label(RACK, "r1").cordoned()]
+    world = World(machines, gang(1, TopologyConstraint(required=RACK), None), a_pod("job-0").gpus(8).gang("job")).run()
+    cordoned = msgspec.structs.replace(world.nodes["n0"], is_unschedulable=True)
+    world.add(cordoned, msgspec.structs.replace(world.nodes["n1"], is_unschedulable=False))
+    world.add(a_pod("job-1").gpus(8).gang("job")).run().wait(5)
+    assert "job-1" not in world.placed
+    (world.change("job-0", **fields) if fields else world.remove("job-0")).run()
+    assert world.placed["job-1"] == "n1"
 
 
 @given(

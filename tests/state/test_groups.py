@@ -117,6 +117,20 @@ def test_too_deep_a_tree_is_a_problem() -> None:
     assert "nested too deeply" in "; ".join(groups.gangs[GangKey(COMPOSITE, "default", "l1")].problems)
 
 
+def test_a_tree_of_any_depth_is_told_as_too_deep() -> None:
+    """Anybody may make 1,500 groups, each below the next: more than calls may be nested in Python."""
+    groups = Groups()
+    for number in range(1_500):
+        groups.put(composite(f"c{number}", 1, f"c{number - 1}" if number else ""))
+    groups.put(leaf("leaf", 1, "c1499"))
+    pod = member("p", "leaf")
+    groups.join(pod)
+    key = groups.gang_of(pod)
+    assert key == GangKey(COMPOSITE, "default", "c0")
+    assert list(groups.uids(key)) == [pod.uid]
+    assert any("nested too deeply" in problem for problem in groups.gangs[key].problems)
+
+
 def test_a_basic_group_is_no_gang() -> None:
     """Its pods are scheduled one by one, unless they want to be near together."""
     groups = Groups()
