@@ -92,7 +92,7 @@ class Commit:
                 core.placements[live.gang.key] = summary
         core.preempting.placed(live.key, seats)
         core.backfill.placed(live, nodes.values())
-        self._leave_queue(live, attempted, seats, now)
+        self._leave_queue(live, seats, now)
         if flight.phase == "permit":
             names = sorted({n for s in seats.values() if s.waiting for n in s.waiting.pending})
             reason = Reason("WaitingAtPermit", f"waits at Permit for {', '.join(names)}")
@@ -336,7 +336,7 @@ class Commit:
                 step()
         return True
 
-    def _leave_queue(self, live: Workload, attempted: Workload, seats: dict[str, Seat], now: float) -> None:
+    def _leave_queue(self, live: Workload, seats: dict[str, Seat], now: float) -> None:
         """Take the reserved pods out of the queue; those that are left are tried by themselves, and so told what would help them."""
         core = self._core
         for uid in seats:

@@ -17,7 +17,7 @@ from .reporter import gang_ref
 from .workloads import workload_key_of
 
 if TYPE_CHECKING:
-    from scheduler.model import Gang, GangKey
+    from scheduler.model import Gang, GangKey, Pod
 
     from .checkpoints import CheckpointWarnings
     from .core import Core
@@ -95,9 +95,9 @@ class GroupChanges:
             if core.workloads.of(uid) is not None:
                 core.add_pending(core.cluster.pods[uid], now)
 
-    def member_left(self, key: GangKey | None) -> None:
-        """Let a gang's waiting members be tried again: a member that leaves its node binds them to its domain no more."""
-        if key is not None:
+    def look_at_member(self, former: Pod | None, pod: Pod | None, key: GangKey | None) -> None:
+        """Let a gang's waiting members be tried again if one leaves its node: it binds them to its domain no more."""
+        if key is not None and former is not None and _is_at_home(former) and (pod is None or not _is_at_home(pod)):
             self._core.workloads.news(workload_key_of(key))
 
     def members_changed(self, key: GangKey | None, now: float) -> None:
@@ -105,6 +105,11 @@ class GroupChanges:
         if key is not None:
             self._core.stale[workload_key_of(key)] = None
             self._core.reporter.gang_changed(key, now)
+
+
+def _is_at_home(pod: Pod) -> bool:
+    """Tell whether the gang of a pod keeps to where it is."""
+    return bool(pod.node_name) and not pod.is_terminal and not pod.is_terminating
 
 
 def _with_status(former: Gang, gang: Gang) -> Gang:

@@ -155,8 +155,7 @@ class Intake:
         if pod.is_terminal:
             self._victim_gone(pod.uid, now)
         key = core.cluster.gang_of(pod)
-        if former is not None and is_at_home(former) and not is_at_home(pod):
-            self._groups.member_left(key)
+        self._groups.look_at_member(former, pod, key)
         self._groups.members_changed(key, now)
         if left != key:
             self._groups.members_changed(left, now)
@@ -236,8 +235,7 @@ class Intake:
             return
         if node_name and not pod.is_terminal:
             core.changed(ClusterEvent.POD_REMOVED, node_name, pod.uid, former_pod=pod)
-        if is_at_home(pod):
-            self._groups.member_left(gang)
+        self._groups.look_at_member(pod, None, gang)
         self._victim_gone(uid, now)
         self._groups.members_changed(gang, now)
         if gang is not None and gang not in core.cluster.gangs:
@@ -361,11 +359,6 @@ def node_difference(former: Node, node: Node) -> ClusterEvent:
     if former.declared_features != node.declared_features:
         event |= ClusterEvent.NODE_FEATURES
     return event
-
-
-def is_at_home(pod: Pod) -> bool:
-    """Tell whether the gang of a pod keeps to where it is."""
-    return bool(pod.node_name) and not pod.is_terminal and not pod.is_terminating
 
 
 def gives_back(former: Pod, pod: Pod) -> bool:

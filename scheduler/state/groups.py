@@ -246,15 +246,21 @@ class Groups:
         return bool(group.expected_parts and parts) and all(p.is_once_enough and p.was_complete for p in parts)
 
     def _awaited(self, group: Gang, name: str) -> Iterator[Subgroup]:
-        """Yield a stand-in, which has a minimum and no pods, for each group that is needed below one and does not exist yet."""
+        """Yield stand-ins, which have a minimum and no pods, for the groups that are needed below one and do not exist yet.
+
+        Those without a name are one stand-in, whose minimum is their number: anybody may ask for two billion of them.
+        """
         if self._parts_were_complete(group):
             return
         there = {part.name for part in self._parts.get(group.key, ())} | self._ended.get(group.key, {}).keys()
         missing = [part for part in group.expected_parts if part not in there]
         count = max(0, (group.min_subgroups or 0) - len(there) - len(missing))
-        missing += [f"group {len(there) + number} of {group.min_subgroups}" for number in range(1, count + 1)]
+        first = len(there) + len(missing) + 1
         for part in missing:
             yield Subgroup(name=part, parent=name, min_member=1)
+        if count:
+            which = f"group {first}" if count == 1 else f"groups {first} to {first + count - 1}"
+            yield Subgroup(name=f"{which} of {group.min_subgroups}", parent=name, min_member=count)
 
     def _from_pods(self, key: GangKey) -> Gang | None:
         """Return the gang as its pods tell of it; where they differ, a gang that says so."""

@@ -131,6 +131,18 @@ def test_a_tree_of_any_depth_is_told_as_too_deep() -> None:
     assert any("nested too deeply" in problem for problem in groups.gangs[key].problems)
 
 
+def test_any_number_of_groups_that_are_missing_costs_the_same() -> None:
+    """One stand-in with the minimum of all; two billion of them would end the process."""
+    groups = Groups()
+    groups.put(leaf("a", 2, "all"))
+    groups.put(composite("all", 2**31 - 1))
+    gang = groups.gangs[GangKey(COMPOSITE, "default", "all")]
+    assert [(s.name, s.min_member) for s in gang.subgroups] == [
+        ("a", 2), ("groups 2 to 2147483647 of 2147483647", 2**31 - 2)
+    ]  # fmt: skip
+    assert minimum_of(gang) == 2**31
+
+
 def test_a_basic_group_is_no_gang() -> None:
     """Its pods are scheduled one by one, unless they want to be near together."""
     groups = Groups()

@@ -144,13 +144,21 @@ def _subgroups(roles: list[_Role], problems: list[str], *, is_whole: bool) -> It
 
 
 def _roles(root: object, kind: OwnerKind, annotations: Mapping[str, str], problems: list[str]) -> list[_Role]:
+    """Return the roles, each name once; no more of them once they have more parts together than one object may have."""
     found: dict[str, _Role] = {}
+    parts = 0
     for roles in kind.roles:
         for name, where, entry in _entries(root, roles, problems):
             if name in found:
                 problems.append(f"{where}: the role {shown(name)} is there twice; allowed: each once")
-            else:
-                found[name] = _role(entry, kind, roles, name, where, annotations, problems)
+                continue
+            found[name] = role = _role(entry, kind, roles, name, where, annotations, problems)
+            parts += len(role.parts)
+            if parts > MOST_GANGS:
+                problems.append(
+                    f"{where}: {parts} parts with those before it are out of range; allowed are {MOST_GANGS}"
+                )
+                return list(found.values())
     return list(found.values())
 
 

@@ -323,3 +323,13 @@ def test_garbage_in_an_object_never_raises(spec, annotations):
             assert all(subgroup.min_member >= 0 for subgroup in gang.subgroups)
             assert len(set(names)) == len(names)
             assert all(subgroup.parent in ("", *names) for subgroup in gang.subgroups)
+
+
+def test_all_roles_together_have_a_limited_number_of_parts():
+    """A thousand roles of 10,000 parts each would be ten million objects: reading stops where the second role is too much."""
+    jobs = [replicated(f"r{number}", MOST_GANGS, parallelism=2) for number in range(1_000)]
+    gang = the_gang("jobset", {"replicatedJobs": jobs}, {JOBSET_EXCLUSIVE: RACK})
+    assert gang.problems == (
+        "spec.replicatedJobs[1]: 20000 parts with those before it are out of range; allowed are 10000",
+    )
+    assert len(gang.subgroups) == 2 * (MOST_GANGS + 1)
