@@ -119,8 +119,13 @@ EXCLUSIVE = (
     {"spread_list", "spread_system", "spread_hard", "spread_soft", "preempt_spread"},
     {"taint_numbers", "soft_taints", "taints"},
     {"claims", "claims_choice", "claims_held", "claims_broken", "claims_extended"},
+    {"claims_extended", "fit_strategy"},
+    {"claims_extended", "balanced"},
 )
-"""Themes of one set use the same names of objects or undo each other: at most one of each set shapes a case."""
+"""Themes of one set use the same names of objects or undo each other: at most one of each set shapes a case.
+
+Where extended resources are scored, kube-scheduler counts the devices that serve them, and we do not.
+"""
 
 JOINS_PREEMPTION = (
     ("budgets", preemption.budgets, 0.65),

@@ -61,6 +61,11 @@ def machine_of_slices(pools: Sequence[Pool]) -> Machine | None:
     return machine if machine.nvlink_gbps.any() else None
 
 
+def gpus_of(pools: Sequence[Pool]) -> frozenset[DeviceId]:
+    """Return the whole GPUs of a node."""
+    return frozenset(candidate.id for pool in pools for candidate in pool.devices if _is_whole_gpu(candidate))
+
+
 def numbers_of(pools: Sequence[Pool]) -> dict[DeviceId, int]:
     """Return the numbers of a node's GPUs by their `index`; nothing if some GPU has none, or one that another has too."""
     gpus = [candidate for pool in pools for candidate in pool.devices if _is_whole_gpu(candidate)]

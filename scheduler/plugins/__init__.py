@@ -82,6 +82,7 @@ _AI_SCHEDULER: dict[str, int] = {
     },
     "GPUIsolation": 5,
     "NVLinkTopology": 25,
+    "DynamicResources": 25,
     "NodeResourceTopologyMatch": 2,
     "GPUFragmentation": 5,
     "FabricTopology": 0,

@@ -1,5 +1,6 @@
 """DynamicResources: devices for pods, from the ResourceClaims that they use."""
 
-from .plugin import NAME, DynamicResources, DynamicResourcesArgs
+from .args import DynamicResourcesArgs
+from .plugin import NAME, DynamicResources
 
 __all__ = ["NAME", "DynamicResources", "DynamicResourcesArgs"]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from scheduler.devices.allocator import Given
     from scheduler.model import Node, Pod
     from scheduler.model.device_claims import DeviceClaim
+    from scheduler.state.snapshot import Snapshot
 
     from .world import Place, World
 
@@ -49,6 +50,22 @@ class Answer:
     status: Status | None = None
     #: The search took too many steps.
     gave_up: bool = False
+
+
+class Asked(NamedTuple):
+    """The answers about all nodes that Filter looked at, by row, and what of the snapshot's log was known then."""
+
+    epoch: int
+    seen: int
+    answers: dict[int, Answer]
+
+    def still(self, snapshot: Snapshot) -> dict[int, Answer]:
+        """Return the answers that hold yet: those about rows that have not changed since."""
+        if self.epoch != snapshot.epoch:
+            return {}
+        for row in snapshot.changed_rows[self.seen :]:
+            self.answers.pop(row, None)
+        return self.answers
 
 
 class Claimant(NamedTuple):

@@ -70,6 +70,13 @@ def others_everywhere(world: World, claims: Sequence[DeviceClaim], nodes: Nodes)
     return None if _is_local(world, open_claims) else others_for(world, None, open_claims, -1, nodes)
 
 
+def lifted(live: Row | None, row: Row) -> list[Pod]:
+    """Return the pods that a what-if has taken off a node; `live` is the node as it is."""
+    if live is None or len(live.pods) <= len(row.pods):
+        return []
+    return [pod for uid, pod in live.pods.items() if uid not in row.pods and pod.node_name]
+
+
 def _is_local(world: World, claims: Sequence[DeviceClaim]) -> bool:
     """Tell whether only pods on a node itself matter for what claims get there: no device and no claim is shared."""
     return not world.catalog.has_shared and all(claim.controller is not None for claim in claims)

@@ -7,15 +7,11 @@ PostFilter, which takes back an allocation that is of no use on any node.
 
 from __future__ import annotations
 
-from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from pydantic import Field
 
-from scheduler.config import ConfigurationModel
-from scheduler.config.duration import Duration
 from scheduler.devices.pools import reaches
 from scheduler.framework.plugin import AwaitEffects, Plugin
 from scheduler.framework.status import ClusterEvent, Code, PreFilterResult, Reason, Status
@@ -24,14 +20,15 @@ from scheduler.model.device_claims import DeviceClaim
 from scheduler.model.devices import Where
 from scheduler.model.dialects.native import NAME as NATIVE_DIALECT
 
-from .answers import CURES, FULL_FOR_NOW, UNAVAILABLE, Answer, Answers, freed_claims
+from .answers import CURES, FULL_FOR_NOW, UNAVAILABLE, Answer, Answers, Asked, freed_claims
+from .args import DynamicResourcesArgs
 from .binding import Step, Steps, check, deallocation, devices_of, effects_of, failed, is_late, is_ready, undoing
-from .claimants import others_everywhere, others_for
+from .claimants import lifted, others_everywhere, others_for
 from .claims import Needed, is_exclusive, is_reserved, needed_claims, objection_to
 from .extended import DELETED, STALE, deletion
 from .hints import could_help
 from .publishing import publish, published, withdraw
-from .scoring import preference
+from .scoring import FULL, Links, preference
 from .world import World
 
 if TYPE_CHECKING:
@@ -59,21 +56,6 @@ MOST_IN_VAIN = 3
 DEALLOCATED = "deallocation of ResourceClaim completed"
 
 
-class DynamicResourcesArgs(ConfigurationModel):
-    """Arguments of DynamicResources."""
-
-    binding_timeout: Duration = Field(default=timedelta(seconds=600), gt=timedelta(0))
-    """How long a pod waits until its devices are ready (binding conditions)."""
-    filter_timeout: Duration = Field(default=timedelta(seconds=10), ge=timedelta(0))
-    """Changes nothing: the search for devices on a node is limited in steps, not in time."""
-    prefers_connected: bool = False
-    """Of the devices that a claim may have, the best connected ones are taken, not the first that are listed."""
-    fractional_capacity: bool = False
-    """Steps of shared capacities may be fractions: the gate DRAFractionalCapacityRange, which 1.37 has off by default."""
-    preemption_releases_claims: bool = False
-    """Preemption counts on the devices of its victims; kube-scheduler's never does."""
-
-
 class DynamicResources(Plugin):
     """Find devices for claims, and have them allocated."""
 
@@ -88,6 +70,7 @@ class DynamicResources(Plugin):
         super().__init__(args or DynamicResourcesArgs(), handle)
         self._patience: float = self.args.binding_timeout.total_seconds()
         self._kept: tuple[World, Answers] | None = None
+        self._links = Links()
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Keep a pod out of the queue until its claims are there."""
@@ -137,14 +120,16 @@ class DynamicResources(Plugin):
         verdicts = Verdicts(len(nodes))
         if not self._concerns(pod):
             return verdicts
-        claims = self._needed(pod).claims
+        claims, world = self._needed(pod).claims, self._world
         reasons: dict[tuple[Code, Reason], list[int]] = {}
         in_vain = 0
-        everywhere = others_everywhere(self._world, claims, nodes)
-        rows = nodes.rows.tolist()
-        for position in range(len(rows)) if claims else self._world.extended.where_needed(pod, nodes):
+        everywhere = others_everywhere(world, claims, nodes)
+        rows, answers = nodes.rows.tolist(), dict[int, Answer]()
+        for position in range(len(rows)) if claims else world.extended.where_needed(pod, nodes):
             index = rows[position]
-            answer = self._answer(pod, claims, nodes.snapshot.all_rows[index], index, nodes, everywhere)
+            answer = answers[index] = self._answer(
+                world, pod, claims, nodes.snapshot.all_rows[index], index, nodes, everywhere
+            )
             if answer.status is not None:
                 positions = reasons.setdefault((answer.status.code, answer.status.reasons[0]), [])
                 positions.append(position)
@@ -152,6 +137,8 @@ class DynamicResources(Plugin):
                 if in_vain == MOST_IN_VAIN:
                     positions += range(position + 1, len(nodes))
                     break
+        if nodes.is_whole:
+            state.write((NAME, "answers"), Asked(nodes.snapshot.epoch, len(nodes.snapshot.changed_rows), answers))
         for (code, reason), positions in reasons.items():
             mask = np.zeros(len(nodes), dtype=np.bool_)
             mask[positions] = True
@@ -159,13 +146,24 @@ class DynamicResources(Plugin):
         return verdicts
 
     def score_all(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
-        """Return how early the alternatives stand that each node has devices for; 0 for pods without a choice."""
+        """Return how early the alternatives stand that each node has devices for, then how well its GPUs are linked; 0 without either."""
+        found: Ints = np.zeros(len(nodes), dtype=np.int64)
+        is_linked = self.args.prefers_connected and self._concerns(pod)
         claims = self._needed(pod).claims if pod.claims else ()
-        if not any(request.alternatives for claim in claims for request in claim.requests):
-            return np.zeros(len(nodes), dtype=np.int64)
-        rows, everywhere = nodes.snapshot.all_rows, others_everywhere(self._world, claims, nodes)
-        answers = [self._answer(pod, claims, rows[i], i, nodes, everywhere) for i in nodes.rows.tolist()]
-        return np.array([preference(claims, answer.given) for answer in answers], dtype=np.int64)
+        has_choice = any(request.alternatives for claim in claims for request in claim.requests)
+        if not has_choice and not is_linked:
+            return found
+        world, asked = self._world, state.read((NAME, "answers"))
+        rows, everywhere = nodes.snapshot.all_rows, others_everywhere(world, claims, nodes)
+        known = asked.still(nodes.snapshot) if asked is not None and self.is_settled(state, pod, "filter") else {}
+        for position, index in enumerate(nodes.rows.tolist()):
+            row = rows[index]
+            answer = known.get(index) or self._answer(world, pod, claims, row, index, nodes, everywhere)
+            if has_choice:
+                found[position] = preference(claims, answer.given) * (FULL + 1 if is_linked else 1)
+            if is_linked:
+                found[position] += self._links.worth(world.place(row.node), claims, answer, world.assumed.ledger)
+        return found
 
     def normalize(self, state: CycleState, pod: Pod, scores: Ints) -> Ints:
         """Scale to 100 for the best node."""
@@ -173,8 +171,9 @@ class DynamicResources(Plugin):
         return scores * 100 // highest if highest else scores
 
     def same_score(self, pod: Pod, nodes: Nodes) -> int | None:
-        """Return 0 for a pod without claims of its own: those for extended resources have no alternatives."""
-        return None if pod.claims else 0
+        """Return 0 for a pod that gets no devices, or no choice of them."""
+        is_linked = self.args.prefers_connected and pod.extended and self._concerns(pod)
+        return None if pod.claims or is_linked else 0
 
     def post_filter(self, state: CycleState, pod: Pod, failure: Failure) -> Status | None:
         """Take back an allocation that alone kept the pod off some node, if nobody else has reserved it."""
@@ -273,8 +272,7 @@ class DynamicResources(Plugin):
 
     @property
     def _answers(self) -> Answers:
-        assert self._world is not None
-        assert self._kept is not None
+        assert self._kept is not None, "the world comes first"
         return self._kept[1]
 
     def _group(self, pod: Pod) -> Gang | None:
@@ -299,18 +297,17 @@ class DynamicResources(Plugin):
 
     def _claims_at(self, pod: Pod, row: Row) -> tuple[list[DeviceClaim] | Status, DeviceClaim | None]:
         """Return the claims of a pod on a node, with the one among them that has to be made; or why it cannot be there."""
-        needed, extended = self._needed(pod), self._world.extended
-        if status := self._refusal(needed.objection) or self._unusable(needed.claims, row):
+        needed, world = self._needed(pod), self._world
+        if status := self._refusal(needed.objection) or self._unusable(world, needed.claims, row):
             return status, None
-        more = extended.at(pod, row.node)
+        more = world.extended.at(pod, row.node)
         if not isinstance(more, DeviceClaim):
             return more or list(needed.claims), None
-        made = extended.named(more)
+        made = world.extended.named(more)
         return [*needed.claims, made], made
 
-    def _unusable(self, claims: Sequence[DeviceClaim], row: Row) -> Status | None:
+    def _unusable(self, world: World, claims: Sequence[DeviceClaim], row: Row) -> Status | None:
         """Return that an allocated claim cannot be used on a node: it is elsewhere, or its devices are not made ready."""
-        world = self._world
         for claim in claims:
             if claim.allocation is None:
                 continue
@@ -323,29 +320,43 @@ class DynamicResources(Plugin):
         return None
 
     def _answer(
-        self, pod: Pod, claims: Sequence[DeviceClaim], row: Row, index: int, nodes: Nodes, everywhere: Others
+        self,
+        world: World,
+        pod: Pod,
+        claims: Sequence[DeviceClaim],
+        row: Row,
+        index: int,
+        nodes: Nodes,
+        everywhere: Others,
     ) -> Answer:
         """Return what a node can do for a pod as the snapshot is now."""
-        extended = self._world.extended.at(pod, row.node)
+        extended = world.extended.at(pod, row.node)
         if isinstance(extended, Status):
             return Answer(status=extended)
-        unusable = self._unusable(claims, row)
+        unusable = self._unusable(world, claims, row)
         open_claims = [claim for claim in claims if claim.allocation is None]
         if extended is not None:
             open_claims.append(extended)
         if not open_claims:
             return Answer(status=unusable)
-        others = everywhere if everywhere is not None else others_for(self._world, None, open_claims, index, nodes)
-        answer = self._open_answer(pod, open_claims, row, others, is_usable=unusable is None)
+        others = everywhere if everywhere is not None else others_for(world, None, open_claims, index, nodes)
+        answer = self._open_answer(world, pod, open_claims, row, others, is_usable=unusable is None)
         return answer if answer.status is not None or unusable is None else Answer(status=unusable)
 
     def _open_answer(
-        self, pod: Pod, open_claims: Sequence[DeviceClaim], row: Row, others: Sequence[Claimant], *, is_usable: bool
+        self,
+        world: World,
+        pod: Pod,
+        open_claims: Sequence[DeviceClaim],
+        row: Row,
+        others: Sequence[Claimant],
+        *,
+        is_usable: bool,
     ) -> Answer:
         """Return what a node can do for the claims that have no devices; `is_usable`: those that have some can be used there."""
-        world, releases = self._world, self.args.preemption_releases_claims and is_usable
+        releases = self.args.preemption_releases_claims and is_usable
         place = world.place(row.node)
-        freed = freed_claims(self._lifted(row), world) if releases else ()
+        freed = freed_claims(lifted(self.handle.cluster.view(row.node.name), row), world) if releases else ()
         answer = self._answers.ask(pod, open_claims, place, others, freed)
         if not releases or answer.status is None or answer.status.code is not Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
             return answer
@@ -355,13 +366,6 @@ class DynamicResources(Plugin):
             if emptied.status is None:
                 return Answer(status=Status.unschedulable(FULL_FOR_NOW))
         return answer
-
-    def _lifted(self, row: Row) -> list[Pod]:
-        """Return the pods that a what-if has taken off a node."""
-        live = self.handle.cluster.view(row.node.name)
-        if live is None or len(live.pods) <= len(row.pods):
-            return []
-        return [pod for uid, pod in live.pods.items() if uid not in row.pods and pod.node_name]
 
     def _sole_users(self, pod: Pod) -> tuple[set[str], ...]:
         """Return who may have reserved a claim that is given up: nobody, the pod, its PodGroup while no pod of it is on a node."""
@@ -382,13 +386,14 @@ class DynamicResources(Plugin):
     def _deallocate(
         self, pods: Sequence[Pod], rows: Sequence[Row], of_how_many: Callable[[Iterable[bool]], bool]
     ) -> Status | None:
+        world = self._world
         for pod in pods:
             claims = self._needed(pod).claims if pod.claims else ()
             for claim in claims:
-                if claim.allocation is None or self._world.assumed.given(claim.key) is not None:
+                if claim.allocation is None or world.assumed.given(claim.key) is not None:
                     continue
                 is_free = {consumer.uid for consumer in claim.reserved_for} in self._sole_users(pod)
-                if is_free and of_how_many(self._unusable([claim], row) is not None for row in rows):
+                if is_free and of_how_many(self._unusable(world, [claim], row) is not None for row in rows):
                     self.handle.emit(deallocation(pod, claim))
                     return Status.unschedulable(Reason("ClaimDeallocated", DEALLOCATED, CURES))
         return None

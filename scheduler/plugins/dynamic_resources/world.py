@@ -11,7 +11,14 @@ import msgspec
 
 from scheduler.devices.allocator import as_listed
 from scheduler.devices.cel import CelEvaluator
-from scheduler.devices.connections import ConnectedFirst, Connections, connections_of, machine_of_slices, numbers_of
+from scheduler.devices.connections import (
+    ConnectedFirst,
+    Connections,
+    connections_of,
+    gpus_of,
+    machine_of_slices,
+    numbers_of,
+)
 from scheduler.devices.pools import Catalog, Site
 from scheduler.model.devices import DeviceClass, DeviceSlice, DeviceTaintRule
 from scheduler.model.node_topology import NodeTopology
@@ -38,7 +45,7 @@ _encoder = msgspec.json.Encoder(order="sorted")
 class Place:
     """A node: its pools, and how its GPUs are linked."""
 
-    __slots__ = ("connections", "gpu_numbers", "node", "pools", "site", "topology")
+    __slots__ = ("connections", "gpu_numbers", "gpus", "node", "pools", "site", "topology")
 
     def __init__(self, node: Node, topology: NodeTopology | None, catalog: Catalog, *, is_linked: bool) -> None:
         """Put the pools together."""
@@ -48,7 +55,9 @@ class Place:
         self.pools: list[Pool] = catalog.pools_for(self.site)
         self.connections: Connections | None = None
         self.gpu_numbers: dict[DeviceId, int] = {}
+        self.gpus: frozenset[DeviceId] = frozenset()
         if is_linked and self.pools:
+            self.gpus = gpus_of(self.pools)
             self.gpu_numbers = numbers_of(self.pools)
             told = machine_of_slices(self.pools)
             machine = read_machine(node.labels, node.annotations, topology, of_slices=told).machine
