@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from scheduler.framework.status import Reason
     from scheduler.framework.workload import Workload
+    from scheduler.model import TopologyConstraint
 
     from .candidates import Candidate
     from .placement import Halt
@@ -46,6 +47,8 @@ def fit_text(total: int, parts: Mapping[str, int], *, early: str = "", available
     if early:
         return f"{head} {early}."
     said = ", ".join(sorted(f"{number} {text}" for text, number in parts.items()))
+    if available and not said:
+        return f"{available}/{total} nodes are available to a single pod."
     return f"{head} {said}." if said else head
 
 
@@ -64,11 +67,25 @@ def gang_message(workload: Workload, numbers: tuple[tuple[str, int | float | str
     )
     text = f"gang {workload.gang.key if workload.gang else workload.key} needs {known['needed']} pods at once"
     text += f" (each {ask})" if ask else ""
+    if workload.gang is not None and workload.gang.topology is not None:
+        text += _where(workload.gang.topology)
     if "now" in known:
         text += f"; there is room for {known['now']}"
         if int(known["ever"]) < int(known["needed"]):
             text += f", and never for more than {known['ever']}"
     return f"{text}."
+
+
+def _where(asked: TopologyConstraint) -> str:
+    """Return what a gang insists on in the network."""
+    said = [f"in one {asked.required}"] if asked.required else []
+    if asked.exclusive:
+        said.append(f"in a domain of their own of the level {asked.exclusive}")
+    if asked.segment_size and asked.segment_required:
+        said.append(f"in segments of {asked.segment_size} that each are in one {asked.segment_required}")
+    if asked.spread:
+        said.append(f"spread evenly over the level {asked.spread}")
+    return "".join(f", {text}" for text in said)
 
 
 def _size(count: int) -> str:

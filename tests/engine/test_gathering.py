@@ -76,7 +76,9 @@ def test_a_required_level_is_kept() -> None:
     assert not world.placed
     [(reason, message), *_] = world.conditions("job-0")
     assert reason == "Unschedulable"
-    assert re.search(r"needs 3 pods at once \(.*\)\. No \S+ could ever take more than 2 of the 3 pods\.", message)
+    assert re.search(
+        r"needs 3 pods at once \(.*\), in one \S+\. No \S+ could ever take more than 2 of the 3 pods\.", message
+    )
 
 
 def test_a_required_level_that_is_full_now_waits_for_room_in_one_domain() -> None:
@@ -85,7 +87,7 @@ def test_a_required_level_that_is_full_now_waits_for_room_in_one_domain() -> Non
     world = World(racks(), full("b0r0n0", "b0r1n0", "b1r0n0", "b1r1n1"), gang(2, topology=topology), workers(2)).run()
     assert not any(name.startswith("job") for name in world.placed)
     [(_, message), *_] = world.conditions("job-0")
-    assert re.search(r"\)\. The nearest \S+, \S+, fits 1 of 2; short 1\.", message)
+    assert re.search(r"\), in one \S+\. The nearest \S+, \S+, fits 1 of 2; short 1\.", message)
     world.remove("full-b1r0n0").wait(1)
     assert racks_of(world) == {"b1r0"}
 
@@ -110,6 +112,15 @@ def test_unknown_level_is_told_and_holds_the_gang() -> None:
     assert "shelf" in message
     world.add(gang(2, topology=TopologyConstraint(required=RACK))).run()
     assert len(racks_of(world)) == 1
+
+
+def test_what_a_gang_insists_on_is_part_of_its_refusal() -> None:
+    """Each pod has a node, and four nodes are enough for three; but no rack of two holds a segment of three."""
+    topology = TopologyConstraint(segment_size=3, segment_required=RACK)
+    world = World(racks(per_block=1), gang(3, topology=topology), workers(3)).run()
+    assert not world.placed
+    [(_, message), *_] = world.conditions("job-0")
+    assert f"), in segments of 3 that each are in one {RACK}. 4/4 nodes are available to a single pod." in message
 
 
 def test_segments_stand_in_one_domain_each() -> None:
