@@ -61,7 +61,7 @@ parity: $(READY) ## the same verdicts and scores as the real kube-scheduler plug
 generate: $(READY) ## write the files that are derived from code (crds/, docs/)
 	$(VENV)/python -m scheduler.cli.generate
 
-bench: $(READY) ## measure against the budgets, and beside kube-scheduler (20 minutes; needs Go)
+bench: $(READY) ## measure against the budgets, and beside kube-scheduler (half an hour or more; needs Go)
 	$(VENV)/python -m benchmarks
 	@mkdir -p build
 	$(VENV)/python -m benchmarks.peers -o build/peers.json
