@@ -151,11 +151,11 @@ class Core:
 
     def _asks_plugins(self, entry: Entry, change: Change) -> bool:
         runtime, blame = self.runtime_of(entry.workload), entry.blame
-        if entry.lack is not None and change.event == ClusterEvent.POD_REMOVED and change.node_name:
+        if (lack := entry.lack) is not None and change.node_name and lack.counts(change.event):
             kept_for = self.access.kept_for(entry.workload, change.node_name)
-            if entry.lack.is_cured(self.cluster, change.node_name, kept_for):
+            if lack.is_helped(change.event, self.cluster, change.node_name, kept_for):
                 return True
-            blame = tuple(one for one in (*blame, *entry.lack.blame) if runtime.looks_far(one[0]))
+            blame = tuple(one for one in (*blame, *lack.blame) if runtime.looks_far(one[0]))
             if not blame:
                 return False
         if not blame:

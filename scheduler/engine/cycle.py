@@ -240,6 +240,10 @@ class Cycle:
         """Tell whether the gang, or a role of it, asks for levels of the fabric."""
         return any(constraint.levels for constraint in self._constraints())
 
+    def _is_spread(self) -> bool:
+        """Tell whether the gang, or a role of it, is divided evenly among domains."""
+        return any(constraint.spread for constraint in self._constraints())
+
     def _constraints(self) -> list[TopologyConstraint]:
         """Return what the gang and its roles ask of the fabric."""
         gang = self._workload.gang
@@ -274,7 +278,7 @@ class Cycle:
         if self._short is not None and reachable <= most:  # else a plugin reaches further than priorities
             domains = self._short.missing(self._placer, reach)
         is_stuck = max(most, reachable) >= self._workload.needed or reachable > most
-        return Lack(missing, found, self._snapshot.row_of, priority, is_stuck, domains)
+        return Lack(missing, found, self._snapshot.row_of, priority, is_stuck, domains, self._is_spread())
 
     def _domains(self) -> Iterator[tuple[str, Bools | None]]:
         """Yield where to look: where room was made, domains from the tightest and least roomy, then everywhere."""
@@ -402,6 +406,8 @@ class Cycle:
                 for reason in reasons:
                     cures |= reason.cures
             cures |= _DOMAIN_CURES if self._asks_for_domains() else _NO_ROOM_CURES
+            if self._is_spread():
+                cures |= ClusterEvent.POD_ASSIGNED
             if self._placer.gave_up:
                 head = Reason("GaveUpSearching", f"{text} {sentence}", cures, Kind.GAVE_UP)
             else:

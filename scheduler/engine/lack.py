@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from scheduler.framework.status import ClusterEvent
+
 from .bounds import places
 
 if TYPE_CHECKING:
@@ -86,9 +88,21 @@ class Lack:
     is_stuck: bool = False
     #: Where all have to be in one domain: that of each row, shape (rows,), and how many places each misses, shape (domains,).
     domains: tuple[Ints, Ints] | None = None
+    #: Some part is spread: a domain where none of its pods could stand any more takes no part, so that a node which is filled may help.
+    is_spread: bool = False
     #: Who refused what, if a gang is woken by more than that says: it counts for room alone.
     blame: tuple[tuple[str, Reason], ...] = ()
     _gained: dict[str, int] = field(default_factory=dict)
+
+    def counts(self, event: ClusterEvent) -> bool:
+        """Tell whether counting places tells if an event may help."""
+        return event == ClusterEvent.POD_REMOVED or (self.is_spread and event == ClusterEvent.POD_ASSIGNED)
+
+    def is_helped(self, event: ClusterEvent, cluster: ClusterState, node_name: str, kept_for: Sequence[Pod]) -> bool:
+        """Tell whether an event on a node, of those that count, may help: what a spread gang is helped by is a node that is full."""
+        if event == ClusterEvent.POD_ASSIGNED:
+            return self._is_full(cluster, node_name)
+        return self.is_cured(cluster, node_name, kept_for)
 
     def is_cured(self, cluster: ClusterState, node_name: str, kept_for: Sequence[Pod] = ()) -> bool:
         """Look at a node that changed, with whom room is kept for there; tell whether all nodes, or those of its domain, gained enough."""
@@ -106,6 +120,11 @@ class Lack:
         mine = numbers[index]
         together = sum(count for name, count in self._gained.items() if numbers[self.row_of[name]] == mine)
         return together >= int(missing[mine])
+
+    def _is_full(self, cluster: ClusterState, node_name: str) -> bool:
+        """Tell whether a node has no place for any shape, as far as that is counted."""
+        row = cluster.view(node_name)
+        return row is None or not any(places_on(row, asks, [*row.pods.values()]) for asks, _, _ in self.places)
 
     def _gained_on(self, cluster: ClusterState, row: Row, index: int, kept_for: Sequence[Pod]) -> int:
         """Return how many places a node gained: of those that evictions can free, or that are free, if these count and are more."""

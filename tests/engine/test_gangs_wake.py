@@ -148,6 +148,19 @@ def test_surplus_is_woken_by_whatever_cures_it() -> None:
     assert world.placed["job-1"] == "n1"
 
 
+def test_a_pod_that_fills_a_domain_wakes_a_gang_that_is_spread() -> None:
+    """Six pods over racks of 3, 3 and 1 nodes cannot be even; once the last has no place for any of them, it takes no part."""
+    machines = [a_node(f"n{k}").gpus(8).label(RACK, f"r{k // 3}") for k in range(7)]
+    members = [a_pod(f"job-{k}").gpus(8).gang("job") for k in range(6)]
+    world = World(machines, gang(6, TopologyConstraint(spread=RACK), None), members).run().wait(5)
+    assert not world.placed
+    attempts = world.pending("job").attempts
+    world.add(a_pod("small").on("n0").scheduler("other")).run()
+    assert world.pending("job").attempts == attempts
+    world.add(a_pod("large").gpus(8).on("n6").scheduler("other")).run()
+    assert {world.placed[f"job-{k}"] for k in range(6)} == {f"n{k}" for k in range(6)}
+
+
 @pytest.mark.parametrize("fields", [{"is_terminating": True}, {"phase": "Failed"}, None])
 def test_members_that_leave_a_domain_let_late_ones_go_elsewhere(fields: dict[str, Any] | None) -> None:
     """One rack has to hold the gang; where its only member goes there is no other node, and that one is cordoned."""
