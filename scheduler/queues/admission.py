@@ -90,7 +90,12 @@ def admit(workload: Workload, pods: Sequence[Pod], node: Node, ledger: Ledger) -
         workload.gang.min_subgroups is None and all(s.min_subgroups is None for s in workload.gang.subgroups)
     )
     if found := excesses_of(node, amounts, ledger, own, firm=is_gang_firm):
-        return Admission(pods, tuple(found), is_fixed)
+        short = {excess.resource for excess in found}
+        cheapest_first = sorted(pods, key=lambda pod: sum(pod.requests.get(resource, 0) for resource in short))
+        least = needed_pods(workload, cheapest_first)
+        amounts = sum_of(least)
+        if found := excesses_of(node, amounts, ledger, own, firm=is_gang_firm):
+            return Admission(pods, tuple(found), is_fixed)
     chosen = {pod.uid for pod in least}
     for pod in pods:
         if pod.uid in chosen:

@@ -89,6 +89,13 @@ def test_members_above_the_minimum_start_as_far_as_quota_goes():
     assert world.bound_members("g") == 4
 
 
+def test_the_cheapest_members_that_make_up_the_minimum_are_held_against_quota():
+    """One of two is enough; the first asks more than the queue may ever use, the second does not."""
+    world = a_world(16, a_queue("q", 0, 4))
+    world.add(a_gang("job", 1), queued("large", "q", 8).gang("job"), queued("small", "q", 2).gang("job")).run()
+    assert world.placed == {"small": "n0"}
+
+
 @pytest.mark.parametrize(("name", "code"), [("nowhere", "UnknownQueue"), ("theirs", "QueueNotAllowed")])
 def test_a_queue_that_one_may_not_use_is_a_condition_and_the_workload_waits(name, code):
     """It is woken when there is such a queue, or the namespace may use it."""
