@@ -70,5 +70,5 @@ clean: ## remove what was made here (caches outside this folder stay)
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(READY): requirements-dev.lock requirements-build.lock pyproject.toml .ci/environment
+$(READY): requirements-dev.lock requirements-build.lock pyproject.toml .ci/environment hatch_build.py scheduler/state/_loops.c
 	@.ci/environment

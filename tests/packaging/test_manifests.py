@@ -112,7 +112,7 @@ def test_scheduler_may_do_what_it_must_and_no_more():
         ("", "persistentvolumes"): read | {"patch"},
         ("", "persistentvolumeclaims"): read | {"patch"},
         **{("resource.k8s.io", kind): read for kind in ("resourceslices", "deviceclasses", "devicetaintrules")},
-        ("resource.k8s.io", "resourceclaims"): read | {"update"},
+        ("resource.k8s.io", "resourceclaims"): read | {"update", "create", "delete"},
         ("resource.k8s.io", "resourceclaims/status"): {"update"},
         ("resource.k8s.io", "resourceclaims/binding"): {"update"},
         ("", "pods"): read | {"delete"},

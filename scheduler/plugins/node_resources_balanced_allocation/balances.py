@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.model.quantity import LARGEST
+from scheduler.state.loops import balance_gain
 from scheduler.state.row_cache import RowFollower
 
 if TYPE_CHECKING:
@@ -106,6 +107,8 @@ class Balances(RowFollower):
         ]
         self._offered: list[Floats] = [column.astype(np.float64) for column in columns]
         self._is_everywhere = all(column.all() for column in columns)
+        #: Two resources that every node offers, in floats: what is compiled.
+        self._is_pair = len(columns) == PAIR and self._is_exact and self._is_everywhere
         #: By resource: no node has less left.
         self._least = [int((c - u).min(initial=LARGEST)) for c, u in zip(columns, requested, strict=True)]
         used = [column.copy() for column in self._used]
@@ -137,6 +140,10 @@ class Balances(RowFollower):
     def scores(self, counts: Sequence[int], nodes: Nodes) -> Ints:
         """Return 75 and half of what the balance of each node gains or loses by such a request."""
         kept, offered, work, twice, base = self._used, self._offered, self._work, self._twice, self._base
+        if nodes.is_whole and self._is_pair:
+            pairs = [(kept[k], offered[k], float(counts[k])) for k in (0, 1)]
+            if (gains := balance_gain(pairs[0], pairs[1], base)) is not None:
+                return gains
         if not nodes.is_whole:
             rows = nodes.rows
             kept, offered, base = [c[rows] for c in kept], [c[rows] for c in offered], base[rows]

@@ -17,6 +17,7 @@ from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import ClusterEvent, Code, Kind, Reason, Status
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model.pod_devices import is_extended as may_be_served
+from scheduler.state import loops
 from scheduler.state.device_classes import DeviceClasses
 
 from .shares import PODS, Amounts, percent_at
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from scheduler.state.rows import NodeView
     from scheduler.state.snapshot import Bools, Ints, Nodes
 
-    from .shares import Small
+    from .shares import Shares, Small
     from .strategies import Strategy
 
 NAME = "NodeResourcesFit"
@@ -163,6 +164,8 @@ class NodeResourcesFit(Plugin):
         if not scored:
             return np.zeros(len(nodes), dtype=np.int64)
         shares = self._amounts(pod, nodes).shares
+        if nodes.is_whole and not self._is_rounded and (means := _means(pod, scored, shares)) is not None:
+            return means
         parts = [
             share.percent(_scored_request(pod, resource), nodes)
             for share, (resource, _, _) in zip(shares, scored, strict=True)
@@ -244,6 +247,18 @@ class NodeResourcesFit(Plugin):
             return False
         group = resource.partition("/")[0]
         return resource in self.args.ignored_resources or group in self.args.ignored_resource_groups
+
+
+def _means(pod: Pod, scored: Sequence[tuple[str, int, Strategy]], shares: Sequence[Shares]) -> Ints | None:
+    """Return the scores of all nodes in one pass; None if that cannot be had."""
+    if loops.compiled is None or len(scored) > loops.MOST_PARTS:
+        return None
+    parts = []
+    for share, (resource, weight, _) in zip(shares, scored, strict=True):
+        if (part := share.part(_scored_request(pod, resource), weight)) is None:
+            return None
+        parts.append(part)
+    return loops.mean_share(tuple(parts))
 
 
 def _names_of(scored: Sequence[tuple[str, int, Strategy]]) -> tuple[tuple[str, bool], ...]:

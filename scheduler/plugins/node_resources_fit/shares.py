@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.model.quantity import LARGEST
+from scheduler.state.loops import Part
 from scheduler.state.row_cache import RowFollower
 
 if TYPE_CHECKING:
@@ -88,6 +89,13 @@ class Shares:
         #: Where shares are worked out: arrays that are allocated anew each time cost as much as the arithmetic.
         self._work = np.empty_like(self.left)
         self._percent: Small = np.empty(len(offered), dtype=np.int16)
+
+    def part(self, count: int, weight: int) -> Part | None:
+        """Return what is scored with so much more in use, on all nodes; None where floats are not exact."""
+        if not self._is_float:
+            return None
+        taken = float((count if count < LARGEST else LARGEST) * FULL)  # noqa: FURB136 - as below
+        return Part(self.left, self._divisor, self.has, taken, self._is_most, weight)
 
     def percent(self, count: int, nodes: Nodes) -> Small:
         """Return the share in percent with so much more in use, shape (len(nodes),); the caller's until the next question.

@@ -1,0 +1,206 @@
+/* The loops over all nodes that numpy takes several passes for: loops.py says what they return, and does the same in numpy.
+
+   Arguments are contiguous arrays of one length; whoever calls has checked what they mean.  All operations are those of
+   IEEE doubles, one by one in the order of loops.py (no fused multiplication), so that results are equal to the last bit. */
+
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030B0000
+#include <Python.h>
+#include <stdint.h>
+
+/* Where it can be chosen at run time, vectors of four doubles; they compute the same. */
+#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
+#define WIDE __attribute__((target_clones("avx2", "default")))
+#else
+#define WIDE
+#endif
+
+enum { BLOCK = 512, MOST_PARTS = 3, MOST_BUFFERS = 1 + 3 * MOST_PARTS };
+
+typedef struct {
+    Py_buffer views[MOST_BUFFERS];
+    int count;
+} Buffers;
+
+/* Return the memory of an array of so many bytes, or NULL with an error set. */
+static void *memory_of(Buffers *held, PyObject *array, int flags, Py_ssize_t bytes) {
+    Py_buffer *view = &held->views[held->count];
+    if (PyObject_GetBuffer(array, view, flags) < 0) {
+        return NULL;
+    }
+    held->count++;
+    if (view->len != bytes) {
+        PyErr_Format(PyExc_ValueError, "an array has %zd bytes, %zd are needed", view->len, bytes);
+        return NULL;
+    }
+    return view->buf;
+}
+
+static void release(Buffers *held) {
+    while (held->count > 0) {
+        PyBuffer_Release(&held->views[--held->count]);
+    }
+}
+
+/* Amounts of one resource on all nodes, and how its share is scored. */
+typedef struct {
+    const double *kept, *offered;
+    const uint8_t *has; /* NULL if all nodes offer some */
+    double taken;
+    int is_most, weight;
+} Part;
+
+/* Add a resource's share in percent, times its weight, to the totals of a block of nodes that starts at `start`. */
+WIDE static void add_share(int32_t *restrict totals, const Part *part, Py_ssize_t start, Py_ssize_t length) {
+    const double *restrict kept = part->kept + start, *restrict offered = part->offered + start;
+    const double taken = part->taken;
+    const int32_t weight = part->weight;
+    if (part->is_most) {
+        for (Py_ssize_t i = 0; i < length; i++) {
+            double left = kept[i] - taken;
+            left = left > 0.0 ? left : 0.0;
+            totals[i] += weight * (int32_t)((offered[i] * 100.0 - left) / offered[i]);
+        }
+    } else {
+        for (Py_ssize_t i = 0; i < length; i++) {
+            double left = kept[i] - taken;
+            left = left > 0.0 ? left : 0.0;
+            totals[i] += weight * (int32_t)(left / offered[i]);
+        }
+    }
+}
+
+/* The same where only some nodes offer the resource; their weights are summed as well. */
+static void add_share_of_some(int32_t *restrict totals, int32_t *restrict weights, const Part *part, Py_ssize_t start,
+                              Py_ssize_t length) {
+    int32_t shares[BLOCK] = {0};
+    add_share(shares, part, start, length);
+    const uint8_t *restrict has = part->has + start;
+    for (Py_ssize_t i = 0; i < length; i++) {
+        totals[i] += has[i] ? shares[i] : 0;
+        weights[i] += has[i] ? part->weight : 0;
+    }
+}
+
+/* Fill a part from its tuple; false with an error set if it is none. */
+static int read_part(Part *part, PyObject *tuple, Buffers *held, Py_ssize_t size) {
+    PyObject *kept, *offered, *has;
+    if (!PyTuple_Check(tuple)) {
+        PyErr_SetString(PyExc_TypeError, "a part is a tuple");
+        return 0;
+    }
+    if (!PyArg_ParseTuple(tuple, "OOOdpi", &kept, &offered, &has, &part->taken, &part->is_most, &part->weight)) {
+        return 0;
+    }
+    part->has = NULL;
+    return (part->kept = memory_of(held, kept, PyBUF_SIMPLE, size * 8)) != NULL &&
+           (part->offered = memory_of(held, offered, PyBUF_SIMPLE, size * 8)) != NULL &&
+           (has == Py_None || (part->has = memory_of(held, has, PyBUF_SIMPLE, size)) != NULL);
+}
+
+PyDoc_STRVAR(mean_share_doc, "mean_share(parts, out): see scheduler.state.loops.mean_share");
+
+static PyObject *mean_share(PyObject *module, PyObject *args) {
+    PyObject *tuples, *result = NULL, *out_array;
+    Buffers held = {.count = 0};
+    Part parts[MOST_PARTS];
+    int32_t everywhere = 0;
+    if (!PyArg_ParseTuple(args, "O!O:mean_share", &PyTuple_Type, &tuples, &out_array)) {
+        return NULL;
+    }
+    const Py_ssize_t count = PyTuple_Size(tuples), size = PyObject_Length(out_array);
+    if (count < 1 || count > MOST_PARTS) {
+        PyErr_Format(PyExc_ValueError, "between 1 and %d resources are scored here", MOST_PARTS);
+        return NULL;
+    }
+    int64_t *restrict out = size < 0 ? NULL : memory_of(&held, out_array, PyBUF_WRITABLE, size * 8);
+    if (out == NULL) {
+        goto end;
+    }
+    for (Py_ssize_t k = 0; k < count; k++) {
+        if (!read_part(&parts[k], PyTuple_GetItem(tuples, k), &held, size)) {
+            goto end;
+        }
+        everywhere += parts[k].has == NULL ? parts[k].weight : 0;
+    }
+    int32_t totals[BLOCK], weights[BLOCK];
+    for (Py_ssize_t start = 0; start < size; start += BLOCK) {
+        const Py_ssize_t length = size - start < BLOCK ? size - start : BLOCK;
+        for (Py_ssize_t i = 0; i < length; i++) {
+            totals[i] = 0;
+            weights[i] = everywhere;
+        }
+        for (Py_ssize_t k = 0; k < count; k++) {
+            if (parts[k].has == NULL) {
+                add_share(totals, &parts[k], start, length);
+            } else {
+                add_share_of_some(totals, weights, &parts[k], start, length);
+            }
+        }
+        for (Py_ssize_t i = 0; i < length; i++) {
+            out[start + i] = (int32_t)((double)totals[i] / (double)(weights[i] > 1 ? weights[i] : 1));
+        }
+    }
+    result = Py_NewRef(Py_None);
+end:
+    release(&held);
+    return result;
+}
+
+/* Of both resources what is in use and what is offered. */
+WIDE static void gain(const double *const columns[4], const double more[2], const int16_t *restrict base,
+                      int64_t *restrict out, Py_ssize_t size) {
+    const double *restrict used = columns[0], *restrict offered = columns[1];
+    const double *restrict used2 = columns[2], *restrict offered2 = columns[3];
+    const double more1 = more[0], more2 = more[1];
+    for (Py_ssize_t i = 0; i < size; i++) {
+        double first = (used[i] + more1) / offered[i], second = (used2[i] + more2) / offered2[i];
+        first = first < 1.0 ? first : 1.0;
+        second = second < 1.0 ? second : 1.0;
+        const double apart = first > second ? first - second : second - first;
+        out[i] = ((int32_t)((2.0 - apart) * 50.0) + base[i]) >> 1;
+    }
+}
+
+PyDoc_STRVAR(balance_gain_doc, "balance_gain(first, second, base, out): see scheduler.state.loops.balance_gain");
+
+static PyObject *balance_gain(PyObject *module, PyObject *args) {
+    PyObject *arrays[6], *result = NULL;
+    Buffers held = {.count = 0};
+    double more[2];
+    if (!PyArg_ParseTuple(args, "(OOd)(OOd)OO:balance_gain", &arrays[0], &arrays[1], &more[0], &arrays[2], &arrays[3],
+                          &more[1], &arrays[4], &arrays[5])) {
+        return NULL;
+    }
+    const Py_ssize_t size = PyObject_Length(arrays[5]);
+    int64_t *out = size < 0 ? NULL : memory_of(&held, arrays[5], PyBUF_WRITABLE, size * 8);
+    const int16_t *base = out == NULL ? NULL : memory_of(&held, arrays[4], PyBUF_SIMPLE, size * 2);
+    const double *columns[4] = {NULL, NULL, NULL, NULL};
+    for (int k = 0; base != NULL && k < 4; k++) {
+        columns[k] = memory_of(&held, arrays[k], PyBUF_SIMPLE, size * 8);
+        if (columns[k] == NULL) {
+            break;
+        }
+    }
+    if (columns[3] == NULL) {
+        goto end;
+    }
+    gain(columns, more, base, out, size);
+    result = Py_NewRef(Py_None);
+end:
+    release(&held);
+    return result;
+}
+
+static PyMethodDef methods[] = {
+    {"mean_share", mean_share, METH_VARARGS, mean_share_doc},
+    {"balance_gain", balance_gain, METH_VARARGS, balance_gain_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "_loops", "Loops over all nodes, compiled; loops.py says what they return.", -1, methods,
+    NULL, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit__loops(void) { return PyModule_Create(&definition); }

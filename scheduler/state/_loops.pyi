@@ -1,0 +1,6 @@
+from scheduler.state.loops import Floats, Ints, Part, Small
+
+def mean_share(parts: tuple[Part, ...], out: Ints, /) -> None: ...
+def balance_gain(
+    first: tuple[Floats, Floats, float], second: tuple[Floats, Floats, float], base: Small, out: Ints, /
+) -> None: ...

@@ -1,0 +1,69 @@
+"""Loops over all nodes for which numpy takes several passes: compiled where the package was built with a C compiler.
+
+For plugins that score sums of amounts, which do the same in numpy where there is no compiled form: the same operations of
+IEEE doubles in the same order, so that scores are equal to the last bit (`_loops.c`, and a property test).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+try:
+    from . import _loops
+except ImportError:
+    _loops = None  # type: ignore[assignment]
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+Floats: TypeAlias = npt.NDArray[np.float64]
+#: Small whole numbers.
+Small: TypeAlias = npt.NDArray[np.int16]
+
+#: The module `_loops`; None without it.
+compiled = _loops
+#: So many resources are scored in one pass.
+MOST_PARTS = 3
+
+
+class Part(NamedTuple):
+    """What one resource adds to a mean; arrays of one length, contiguous, whole numbers up to 2**46."""
+
+    #: Hundredths that are left on each node; none where more is used than offered.
+    kept: Floats
+    #: What each offers, 1 for nothing.
+    offered: Floats
+    #: Nodes that offer some; None if all do.
+    has: Bools | None
+    #: Hundredths that are to be taken besides.
+    taken: float
+    #: The share that is in use counts, not the one that is left.
+    is_most: bool
+    weight: int
+
+
+def mean_share(parts: tuple[Part, ...]) -> Ints | None:
+    """Return the weighted mean of shares in percent over the resources that each node offers, rounded down twice.
+
+    0 where nothing is offered.  Between one and MOST_PARTS resources; None without the compiled form.
+    """
+    if compiled is None:
+        return None
+    out = np.empty(len(parts[0].kept), dtype=np.int64)
+    compiled.mean_share(parts, out)
+    return out
+
+
+def balance_gain(first: tuple[Floats, Floats, float], second: tuple[Floats, Floats, float], base: Small) -> Ints | None:
+    """Return half of `base` and of how near each other two shares in use come, in percent, rounded down twice.
+
+    Of each resource: what is in use and what is offered (more than 0), shape (nodes,), and what comes besides.  None
+    without the compiled form.
+    """
+    if compiled is None:
+        return None
+    out = np.empty(len(base), dtype=np.int64)
+    compiled.balance_gain(first, second, base, out)
+    return out

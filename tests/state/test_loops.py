@@ -1,0 +1,163 @@
+"""The compiled loops: what they return, beside the same in whole numbers and beside numpy; and how they are built, or not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hatch_build
+from scheduler.framework.cycle_state import CycleState
+from scheduler.state import loops
+from scheduler.state.loops import MOST_PARTS, Part, balance_gain, mean_share
+from tests.builders import a_node, a_pod
+from tests.plugins.asking import Cluster
+
+ROOT = Path(__file__).parents[2]
+GPU = "nvidia.com/gpu"
+
+needs_compiled = pytest.mark.skipif(
+    loops.compiled is None and os.environ.get("CI") != "true",
+    reason="built without a C compiler; with CI=true that is a failure",
+)
+
+
+def floats(values: list[int]) -> Any:
+    """Return a column."""
+    return np.array(values, dtype=np.float64)
+
+
+@st.composite
+def resources(draw: Any, size: int) -> tuple[Part, list[int], list[int]]:
+    """Draw what a resource adds, what is in use of it and what is offered."""
+    most = draw(st.sampled_from((8, 64_000, 2**46)))
+    offered = draw(st.lists(st.integers(0, most), min_size=size, max_size=size))
+    used = draw(st.lists(st.integers(0, most), min_size=size, max_size=size))
+    kept = floats([max(o - u, 0) * 100 for o, u in zip(offered, used, strict=True)])
+    has = np.array([o > 0 for o in offered])
+    part = Part(
+        kept,
+        floats([max(o, 1) for o in offered]),
+        None if has.all() else has,
+        float(draw(st.integers(0, most)) * 100),
+        draw(st.booleans()),
+        draw(st.integers(1, 100)),
+    )
+    return part, used, offered
+
+
+@needs_compiled
+@given(st.data(), st.integers(1, 40), st.integers(1, MOST_PARTS))
+def test_means_are_those_of_whole_numbers(data, size, count):
+    """Each share is rounded down, and so is the mean over the resources that a node offers."""
+    drawn = [data.draw(resources(size)) for _ in range(count)]
+    found = mean_share(tuple(part for part, _, _ in drawn))
+    assert found is not None
+    for node in range(size):
+        total = weights = 0
+        for part, used, offered in drawn:
+            if offered[node]:
+                left = max(max(offered[node] - used[node], 0) - int(part.taken) // 100, 0)
+                counted = offered[node] - left if part.is_most else left
+                total += part.weight * (100 * counted // offered[node])
+                weights += part.weight
+        assert found[node] == (total // weights if weights else 0)
+
+
+@needs_compiled
+@given(st.data(), st.integers(1, 40))
+def test_gains_are_those_of_floats_one_by_one(data, size):
+    """The operations are kube-scheduler's, in its order: |a - b| / 2 away from 1, then cut off."""
+    amounts = st.lists(st.integers(1, 2**53), min_size=size, max_size=size)
+    used, offered = [data.draw(amounts) for _ in (0, 1)], [data.draw(amounts) for _ in (0, 1)]
+    more = [float(data.draw(st.integers(0, 2**46))) for _ in (0, 1)]
+    base = np.array(data.draw(st.lists(st.integers(50, 150), min_size=size, max_size=size)), dtype=np.int16)
+    pairs = [(floats(used[k]), floats(offered[k]), more[k]) for k in (0, 1)]
+    found = balance_gain(pairs[0], pairs[1], base)
+    assert found is not None
+    for node in range(size):
+        shares = [min((used[k][node] + more[k]) / offered[k][node], 1.0) for k in (0, 1)]
+        assert found[node] == (int(base[node]) + int((1 - abs(shares[0] - shares[1]) / 2) * 100)) >> 1
+
+
+@needs_compiled
+@pytest.mark.parametrize("size", [511, 512, 513, 1300])
+def test_every_node_is_reached(size):
+    """Nodes are worked through in blocks; none is left out at their borders."""
+    offered = floats([100] * size)
+    kept = floats([k % 101 * 100 for k in range(size)])
+    found = mean_share((Part(kept, offered, None, 0.0, is_most=False, weight=1),))
+    assert found is not None
+    assert found.tolist() == [k % 101 for k in range(size)]
+
+
+@needs_compiled
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (),
+        ((1, 2),),
+        (1,),
+        ((floats([1]), floats([1, 2]), None, 0.0, False, 1),),
+        ((floats([1]), "x", None, 0.0, False, 1),),
+    ],
+)
+def test_arrays_that_do_not_match_are_errors(parts):
+    """Nobody reads beyond an array."""
+    assert loops.compiled is not None
+    with pytest.raises((ValueError, TypeError)):
+        loops.compiled.mean_share(parts, np.empty(1, dtype=np.int64))
+    with pytest.raises((ValueError, TypeError)):
+        loops.compiled.balance_gain((floats([1]), floats([1]), 0.0), (floats([1]), floats([1]), 0.0), 1, parts)
+
+
+STRATEGIES = ("LeastAllocated", "MostAllocated")
+
+
+@needs_compiled
+@given(st.data())
+def test_plugins_score_the_same_without_them(data):
+    """NodeResourcesFit and NodeResourcesBalancedAllocation, with nodes that are overfull or lack a resource."""
+    few = st.integers(0, 6)
+    nodes = []
+    for k in range(data.draw(st.integers(1, 6))):
+        node = a_node(f"n{k}").cpu(data.draw(st.integers(1, 6))).memory(f"{data.draw(st.integers(1, 9))}Gi").pods(9)
+        nodes.append(node.gpus(data.draw(few)) if data.draw(st.booleans()) else node)
+    pods = [
+        a_pod(f"p{k}").cpu(data.draw(few)).memory(f"{data.draw(few)}Gi").gpus(data.draw(few)).on(f"n{k % len(nodes)}")
+        for k in range(data.draw(few))
+    ]
+    names = data.draw(st.lists(st.sampled_from(("cpu", "memory", GPU)), min_size=1, unique=True))
+    scored = [{"name": name, "weight": data.draw(st.integers(1, 5))} for name in names]
+    strategy = {"type": data.draw(st.sampled_from(STRATEGIES)), "resources": scored}
+    cluster = Cluster(nodes, pods, args={"NodeResourcesFit": {"scoringStrategy": strategy}})
+    asked = a_pod("asked").cpu(data.draw(few)).memory(f"{data.draw(few)}Gi").gpus(data.draw(few)).build()
+    for name in ("NodeResourcesFit", "NodeResourcesBalancedAllocation"):
+        plugin: Any = cluster.plugin(name)
+        wide = plugin.score_all(CycleState(), asked, cluster.snapshot.nodes)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(loops, "compiled", None)
+            assert wide.tolist() == plugin.score_all(CycleState(), asked, cluster.snapshot.nodes).tolist()
+
+
+def test_nothing_is_compiled_where_that_is_not_wanted(monkeypatch, tmp_path):
+    """Who wants a package of Python alone says so."""
+    monkeypatch.setenv("AI_SCHEDULER_PURE", "1")
+    assert hatch_build.compile_into(tmp_path) == "AI_SCHEDULER_PURE is set."
+
+
+def test_a_machine_without_a_compiler_is_told_what_is_missing(monkeypatch, tmp_path):
+    """The package is built all the same."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "there is no cc" in hatch_build.compile_into(tmp_path)
+
+
+def test_what_the_compiler_says_is_told(monkeypatch):
+    """A broken compiler is named with its words."""
+    monkeypatch.setenv("CC", "false")
+    assert hatch_build.compile_into(ROOT.with_name("nowhere")).startswith("false ")
