@@ -13,6 +13,7 @@ from .parts import Part, segments_of
 if TYPE_CHECKING:
     from scheduler.state.snapshot import Bools
 
+    from .candidates import Candidate
     from .gathering import Gathering
     from .masks import Masks
     from .placement import Placer
@@ -98,12 +99,16 @@ class Surplus:
         units = [[pod] for pod in rest]
         if part.constraint.segment_size:
             units = [segment.pods for segment in segments_of(part) if not any(p.uid in placed for p in segment.pods)]
+        refused: set[frozenset[Candidate]] = set()
         for unit in units:
             if self._is_enough():
                 return
+            shapes = frozenset(self._placer.shapes_of(unit))
+            if shapes in refused:
+                continue
             before = set(placed)
             there = [*part.placed, *(placed[pod.uid] for pod in part.pods if pod.uid in placed)]
             some = Part(part.name, unit, len(unit), constraint=part.constraint, fabric=part.fabric, placed=there)
             if not (yield from self._gathering.place_own(some, None, self._masks.at_home(part, mask), unit)):
                 self._placer.take_back(before)
-                return
+                refused.add(shapes)

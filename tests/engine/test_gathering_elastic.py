@@ -168,6 +168,14 @@ def test_part_of_a_segment_is_enough_where_the_minimum_is_less() -> None:
     assert set(world.placed) == {"job-0", "job-1", "job-2"}
 
 
+def test_surplus_that_fits_nowhere_does_not_keep_other_surplus_of_a_spread_gang() -> None:
+    """The second of three is too large for the cluster; the others go to a rack each."""
+    members = [Member(1, None, ""), Member(9, None, ""), Member(1, None, "")]
+    asks = TopologyConstraint(spread=RACK)
+    world = world_of([Machine(8, 0, 0), Machine(8, 1, 0)], members, gang(1, asks))
+    assert {world.placed[name] for name in ("job-0", "job-2")} == {"n0", "n1"}
+
+
 def test_more_pods_than_can_be_searched_are_given_up_and_not_refused() -> None:
     """Ten of twelve pods of 5 and 4 on nodes of 7: there is room for ten by counting, and too many to try."""
     members = [Member(size, None, "") for size in [5, 4] * 6]
