@@ -1,7 +1,7 @@
 """`python -m benchmarks.policies`: who runs first when GPUs are short: our order beside published ones, on two traces.
 
 The published policies are simulated with their authors' semantics, and their published figures stand beside what comes out: so
-trace reader, clock, overheads and metrics can be trusted.  Needs nothing but Python; about half a minute.
+trace reader, clock, overheads and metrics can be trusted.  Needs nothing but Python; 13 seconds of processor time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The shapes of kube-scheduler's performance suite, for the engine alone: pods a second, without any API server.
 
-    python -m benchmarks.scenarios_of_peers [--nodes 5000] [--pods 500] [--sizes 100,1000,5000,15000]
+    python -m benchmarks.scenarios_of_peers [--nodes 5000] [--pods 500] [--sizes 100,1000,5000,15000] [--base ai-scheduler]
 
 Each scenario has the name that kube-scheduler's `test/integration/scheduler_perf` gives it, in small: nodes of 4 cores and 32 GiB
 with room for 110 pods, in three zones, ten pods on each, and then pods of 100 millicores and 500 MB, all waiting at once.  Beside
@@ -40,11 +40,11 @@ PODS_PER_NODE = 10
 
 
 class Suite:
-    """An engine in the parity profile and its nodes, with ten pods on each."""
+    """An engine and its nodes, with ten pods on each."""
 
-    def __init__(self, size: int, *, cores: int = 4, priority: int = 0) -> None:
-        """Fill the engine."""
-        profile = {"schedulerName": "ai-scheduler", "base": "kube-default"}
+    def __init__(self, size: int, *, cores: int = 4, priority: int = 0, base: str = "kube-default") -> None:
+        """Fill the engine, whose profile has a base."""
+        profile = {"schedulerName": "ai-scheduler", "base": base}
         configuration = SchedulerConfiguration.model_validate({"profiles": [profile]})
         self.engine = Engine(configuration, lambda: 1_000_000.0, 0, lambda _: None)
         for k in range(size):
@@ -113,9 +113,9 @@ SCENARIOS = (
 )
 
 
-def rate(scenario: Scenario, size: int, count: int) -> float:
+def rate(scenario: Scenario, size: int, count: int, base: str = "kube-default") -> float:
     """Return pods a second of processor time, from the first input to the last effect."""
-    suite = Suite(size, cores=scenario.cores, priority=scenario.priority)
+    suite = Suite(size, cores=scenario.cores, priority=scenario.priority, base=base)
     pods, gangs = [], []
     if scenario.gang:
         for k in range(count // scenario.gang):
@@ -173,12 +173,17 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--pods", type=int, default=500)
     parser.add_argument("--sizes", default="100,1000,5000,15000", help="numbers of nodes for the growth per pod")
     parser.add_argument("--only", default="", help="part of the names of the scenarios to run")
+    parser.add_argument(
+        "--base", default="kube-default", choices=("kube-default", "ai-scheduler"), help="of the profile"
+    )
     options = parser.parse_args(arguments)
-    print(f"\nEngine alone, {options.nodes} nodes, {options.pods} pods after ten on each node; pods a second")
+    print(
+        f"\nEngine alone, {options.nodes} nodes, {options.pods} pods after ten on each node, base {options.base}; pods a second"
+    )
     print(f"{'scenario':28} {'engine':>8} {'floor':>8} {'goal':>8}")
     for scenario in SCENARIOS:
         if options.only in scenario.name:
-            done = rate(scenario, options.nodes, options.pods)
+            done = rate(scenario, options.nodes, options.pods, options.base)
             goal = min(10 * scenario.floor, MOST_WANTED) if scenario.floor is not None else 1000
             print(f"{scenario.name:28} {done:8.0f} {scenario.floor or '-':>8} {goal:8}", flush=True)
     print("\nOne plain pod after the other, ten pods on each node; microseconds, median")

@@ -140,7 +140,8 @@ class Engine:
 
     def queue_positions(self) -> dict[str, list[QueuePlace]]:
         """Return what waits in each queue, in the order in which it will be tried; nothing without queues."""
-        return self._core.queue_statuses.positions() if self._core.queues.is_on else {}
+        core = self._core
+        return core.queue_statuses.positions(core.backfill.promised_start) if core.queues.is_on else {}
 
     def largest_gangs(self, shapes: Sequence[Mapping[str, int]]) -> list[list[LevelRoom]]:
         """Return the largest gangs that would fit now for each shape, which is what a pod requests (`room`); changes nothing."""

@@ -21,6 +21,7 @@ from scheduler.model.gang import BELOW_MINIMUM, SHRUNK
 from scheduler.model.needs import minimum_of
 
 from .gangs import is_bound, needs_with, progress
+from .notices import text_of
 from .reporter import gang_ref
 from .rollback import GRACE_SECONDS, evict_members, is_on_its_way
 from .workloads import workload_key_of
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from .flights import Flight
 
 REASON = "GangBelowMinimum"
+#: The gang has its minimum, but only with members that were told when they will be evicted.
+UNDER_NOTICE = "EvictionNotice"
 #: How long a new process gives to replacements before it acts on a grace that ended meanwhile, in seconds.
 TAKE_UP_SECONDS = 10.0
 
@@ -80,8 +83,27 @@ class Health:
         if not needs.missing():
             self.forget(key)
             return "True", "MinimumReached", f"at least {minimum_of(gang)} members are on nodes or have succeeded"
+        told = self._told_to_go(members)
+        if told and not needs_with(gang, [*bound, *told], core.cluster).missing():
+            self.forget(key)
+            return "True", UNDER_NOTICE, self._notice_of(told)
         shortfall = self._below.setdefault(key, Shortfall(core.clock()))
         return "False", shortfall.done or BELOW_MINIMUM, progress(gang, len(bound), needs) + _outlook(gang, shortfall)
+
+    def _told_to_go(self, members: list[Pod]) -> list[Pod]:
+        """Return the members that run on under notice of their eviction."""
+        notices = self._core.preempting.notices
+        return [
+            pod
+            for pod in members
+            if notices.of(pod.uid) is not None and is_bound(pod) and not pod.is_terminal and not pod.is_terminating
+        ]
+
+    def _notice_of(self, told: list[Pod]) -> str:
+        """Return when members go that were given notice, for the message."""
+        notices = self._core.preempting.notices
+        times = [notice.due for pod in told if (notice := notices.of(pod.uid)) is not None]
+        return f"{len(told)} members run until {text_of(max(times))}, when they are evicted to make room for others"
 
     def forget(self, key: GangKey) -> None:
         """Forget a shortfall: it is over, or its group is gone."""

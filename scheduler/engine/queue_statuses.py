@@ -29,6 +29,12 @@ STATUS_DELAY = 5.0
 MOST_SHOWN = 20
 
 
+def _nothing(key: str) -> float | None:
+    """Tell of no promise."""
+    del key
+    return None
+
+
 class QueueStatuses:
     """Statuses of our queues."""
 
@@ -76,8 +82,11 @@ class QueueStatuses:
         """Tell whether a queue's status is ours to write: it has an object of ours that names no other scheduler."""
         return queue.dialect == OWN and bool(queue.uid) and queue.scheduler_name in ("", *self._names)
 
-    def positions(self) -> dict[str, list[QueuePlace]]:
-        """Return what waits in each queue, in the order in which it will be tried. O(workloads · log)."""
+    def positions(self, promised: Callable[[str], float | None] = _nothing) -> dict[str, list[QueuePlace]]:
+        """Return what waits in each queue, in the order in which it will be tried. O(workloads · log).
+
+        `promised` tells the start that a workload was told, by its key.
+        """
         waiting: dict[str, list[tuple[Fraction, Entry]]] = {}
         for entry in self._work:
             name, share = self._queues.place_of(entry.workload)
@@ -86,7 +95,10 @@ class QueueStatuses:
         found: dict[str, list[QueuePlace]] = {}
         for name, entries in sorted(waiting.items()):
             entries.sort(key=lambda one: (one[0], one[1].sort_key, one[1].workload.key))
-            found[name] = [_place(number, entry) for number, (_, entry) in enumerate(entries, start=1)]
+            found[name] = [
+                _place(number, entry, promised(entry.workload.key))
+                for number, (_, entry) in enumerate(entries, start=1)
+            ]
         return found
 
     def _status(self, queue: Queue, places: dict[str, list[QueuePlace]]) -> SetQueueStatus:
@@ -134,10 +146,11 @@ def _leaves(node: Node | None) -> list[Node]:
     return [node] if node.is_leaf else [leaf for child in node.children for leaf in _leaves(child)]
 
 
-def _place(number: int, entry: Entry) -> QueuePlace:
+def _place(number: int, entry: Entry, promised: float | None) -> QueuePlace:
     workload = entry.workload
     first = next(iter(workload.pods.values()))
     kind = "gang" if workload.key.startswith("gang:") else "pod"
     name = workload.key.rpartition("/")[2] if kind == "gang" else first.name
     status = entry.status
-    return QueuePlace(number, kind, first.namespace, name, status.reasons[0].code if status and status.reasons else "")
+    reason = status.reasons[0].code if status and status.reasons else ""
+    return QueuePlace(number, kind, first.namespace, name, reason, promised)

@@ -12,7 +12,7 @@ from scheduler.framework.runtime import PluginError, call
 from scheduler.framework.status import Code, Reason, Status
 from scheduler.plugins.preemption.candidate import Candidate, best_of
 from scheduler.plugins.preemption.default import DefaultPreemption, conclusion, ineligible
-from scheduler.plugins.preemption.dry_run import dry_runs
+from scheduler.plugins.preemption.runs import dry_runs
 
 from .explanation import PreemptionExplanation
 
@@ -61,8 +61,11 @@ def _dry_run(
     now = handle.now()
 
     def outcomes(budgets: Sequence[Budget]) -> dict[str, Candidate | Status]:
-        protects = plugin.args.protect_gangs
-        runs = dry_runs(handle, pod, rows, look, now, budgets=budgets, protect_gangs=protects, counting=counting)
+        args = plugin.args
+        runs = dry_runs(
+            handle, pod, rows, look, budgets=budgets, protect_gangs=args.protect_gangs, minimize_loss=args.minimize_loss,
+            counting=counting,
+        )  # fmt: skip
         return {names[row]: outcome for row, outcome in runs}
 
     found.potential = [names[row] for row in rows]

@@ -36,6 +36,16 @@ class Counting:
 
         None if the pod does not fit without all of them. O(weak pods and those for which room is kept).
         """
+        room = self._room_without(record, row, weak)
+        return None if room is None else _without_room(weak, *room)
+
+    def units(self, record: Row, row: int, weak: Sequence[Sequence[Pod]]) -> list[int] | None:
+        """Return the same for pods of a row that come back together or not at all, as positions in `weak`."""
+        room = self._room_without(record, row, [pod for pods in weak for pod in pods])
+        return None if room is None else _units_without_room(weak, *room)
+
+    def _room_without(self, record: Row, row: int, weak: Sequence[Pod]) -> tuple[int, list[tuple[str, int]]] | None:
+        """Return how many pods, and how much of what is asked for, has room beside the pod without `weak`; None if it has none."""
         offered, requested, kept = record.node.allocatable, record.requested, self.kept.get(row, ())
         places = offered.get("pods", 0) - len(record.pods) + len(weak) - len(kept) - 1
         rooms: list[tuple[str, int]] = []
@@ -48,7 +58,7 @@ class Counting:
             if room < 0:
                 return None
             rooms.append((resource, room))
-        return None if places < 0 else _without_room(weak, places, rooms)
+        return None if places < 0 else (places, rooms)
 
     def refusal(self, record: Row, row: int, weak: Sequence[Pod]) -> Status:
         """Return why a pod does not fit on a row without all of `weak`, as `victims` found."""
@@ -73,5 +83,22 @@ def _without_room(pods: Sequence[Pod], places: int, rooms: Sequence[tuple[str, i
             found.append(pod)
         else:
             places -= 1
+            left = after
+    return found
+
+
+def _units_without_room(weak: Sequence[Sequence[Pod]], places: int, rooms: Sequence[tuple[str, int]]) -> list[int]:
+    """Return the positions of those that find no room, each taken as a whole in its turn if there is some."""
+    found: list[int] = []
+    names, left = [resource for resource, _ in rooms], [room for _, room in rooms]
+    for number, pods in enumerate(weak):
+        after = left
+        for pod in pods:
+            requests = pod.requests
+            after = [room - requests.get(name, 0) for name, room in zip(names, after, strict=True)]
+        if places < len(pods) or (after and min(after) < 0):
+            found.append(number)
+        else:
+            places -= len(pods)
             left = after
     return found

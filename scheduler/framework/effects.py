@@ -271,6 +271,8 @@ class QueuePlace:
     name: str
     #: Why it waits, as one word; empty before it was tried.
     reason: str = ""
+    #: When it was told that it starts, seconds since the epoch; not part of a Queue's status.
+    promised_start: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

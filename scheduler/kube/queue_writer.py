@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .promised import time_text
 from .usable_writer import Owner, UsableWriter
 
 if TYPE_CHECKING:
@@ -54,4 +55,5 @@ def _fields(effect: SetQueueStatus) -> dict[str, Any]:
 def place_of(place: QueuePlace) -> dict[str, Any]:
     """Return a place in a queue as the API has it."""
     said = {"position": place.position, "kind": place.kind, "namespace": place.namespace, "name": place.name}
-    return said | ({"reason": place.reason} if place.reason else {})
+    said |= {"reason": place.reason} if place.reason else {}
+    return said | ({"promisedStart": time_text(place.promised_start)} if place.promised_start is not None else {})

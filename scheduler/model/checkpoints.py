@@ -50,15 +50,20 @@ def checkpoint_of(annotations: Mapping[str, str], now: float) -> tuple[float | N
     text = annotations.get(LAST_CHECKPOINT)
     if text is None:
         return None, ""
-    try:
-        moment = parse_time(text.upper()) if _RFC_3339.fullmatch(text) else None
-    except ValueError:
-        moment = None
+    moment = _moment_of(text)
     if moment is None:
         return None, f"{LAST_CHECKPOINT}: {text!r} is no time; allowed is one such as 2026-01-31T08:00:00Z"
     if moment > now + CLOCK_SKEW_SECONDS:
         return None, f"{LAST_CHECKPOINT}: {text} is in the future; allowed are times up to now"
     return min(moment, now), ""
+
+
+@lru_cache(maxsize=16_384)
+def _moment_of(text: str) -> float | None:
+    try:
+        return parse_time(text.upper()) if _RFC_3339.fullmatch(text) else None
+    except ValueError:
+        return None
 
 
 def restart_of(annotations: Mapping[str, str]) -> tuple[float | None, str]:

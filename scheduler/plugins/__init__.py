@@ -97,7 +97,7 @@ BASES: dict[str, dict[str, int]] = {"ai-scheduler": _AI_SCHEDULER, "kube-default
 #: Base of a profile → plugin → arguments that differ from the plugin's own defaults.
 BASE_ARGS: dict[str, dict[str, Any]] = {
     "ai-scheduler": {
-        "DefaultPreemption": {"protectGangs": True},
+        "DefaultPreemption": {"protectGangs": True, "minimizeLoss": True},
         "NodeResourceTopologyMatch": {
             "scoringStrategy": {"type": "LeastNUMANodes"},
             "cacheResyncPeriodSeconds": 5,

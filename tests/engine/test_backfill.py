@@ -8,9 +8,10 @@ import pytest
 from msgspec import structs
 
 from scheduler.config import parse
-from scheduler.framework.effects import SetPromisedStart
+from scheduler.framework.effects import SetPromisedStart, SetQueueStatus
 from scheduler.model.run_time import EXPECTED_RUN_SECONDS
 from tests.builders import PodBuilder, a_gang, a_node, a_pod
+from tests.queues.making import a_queue, a_world, of_queue
 
 from .world import START, World
 
@@ -217,3 +218,13 @@ def test_a_new_process_promises_again_what_its_predecessor_promised() -> None:
     world = World(*a_cluster(1), running("a", "n0", 8, 100), waiting("next")).wait(10)
     world.restart().wait(10)
     assert told(world, "next") == [100, 100]
+
+
+def test_places_in_queues_tell_what_was_promised() -> None:
+    """Over HTTP; the status of a queue has no times, so that it is not written again for them."""
+    world = a_world(8, a_queue("a"))
+    world.add(running("now", "n0", seconds=100))
+    world.add(of_queue("a", waiting("first")), of_queue("a", waiting("second", 4).created(1))).wait(2)
+    places = world.engine.queue_positions()["a"]
+    assert [(place.name, place.promised_start) for place in places] == [("first", START + 100), ("second", None)]
+    assert all(place.promised_start is None for effect in world.of(SetQueueStatus) for place in effect.pending)

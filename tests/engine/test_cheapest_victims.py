@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.config import SchedulerConfiguration
 from scheduler.framework.effects import EvictPod
 from scheduler.model.checkpoints import LAST_CHECKPOINT, RESTART_SECONDS
 from scheduler.state.cluster import RESTARTABLE
-from tests.builders import GPU, a_gang
+from tests.builders import GPU, a_gang, a_pod
 
 from .shapes import members, nodes, running, stays
 from .test_preemption_over_time import budget
@@ -34,27 +35,40 @@ def old(name, node, age=3600.0, saved=None, gpus=8, **fields):
     return msgspec.structs.replace(pod.build(), started=START - age)
 
 
-def evicted_for(world, count, gpus=8):
-    """Let a more important gang come; return who goes for it."""
-    world.add(a_gang("new", count), members("new", count, gpus=gpus, priority=10)).run()
-    assert world.bound_members("new") == count
+def come(world, kind, count, gpus=8):
+    """Let a more important gang come, or as many single pods."""
+    if kind == "gang":
+        return world.add(a_gang("new", count), members("new", count, gpus=gpus, priority=10)).run()
+    return world.add([a_pod(f"new-{k}").gpus(gpus).priority(10) for k in range(count)]).run()
+
+
+def evicted_by(world, kind, count, gpus=8):
+    """Let them come; return who goes for it."""
+    come(world, kind, count, gpus)
+    assert sum(name.startswith("new") for name in world.placed) == count
     return set(world.evicted)
 
 
-def test_of_equal_ones_the_freshest_checkpoint_goes():
+@pytest.fixture(params=["gang", "pods"])
+def evicted_for(request):
+    """Return how to do the same for both kinds in turn."""
+    return lambda world, count, gpus=8: evicted_by(world, request.param, count, gpus)
+
+
+def test_of_equal_ones_the_freshest_checkpoint_goes(evicted_for):
     """Whoever saved last loses least, however long it has run."""
     pods = [old("long", "n0", 9000, saved=20), old("short", "n1", 60), old("saved", "n2", 9000, saved=30)]
     assert evicted_for(World(nodes(3), pods), 1) == {"long"}
     assert evicted_for(World(nodes(3), pods), 2) == {"long", "saved"}
 
 
-def test_a_checkpoint_before_the_start_saves_nothing():
+def test_a_checkpoint_before_the_start_saves_nothing(evicted_for):
     """What a former run saved is where this one began."""
     pods = [old("again", "n0", 500, saved=5000), old("fresh", "n1", 400)]
     assert evicted_for(World(nodes(2), pods), 1) == {"fresh"}
 
 
-def test_what_a_group_says_counts_for_its_members_and_a_pod_has_the_last_word():
+def test_what_a_group_says_counts_for_its_members_and_a_pod_has_the_last_word(evicted_for):
     """Two gangs of one pod each, and one pod that knows better than its group."""
 
     def gang(name, node, group_saved, pod_saved=None):
@@ -80,14 +94,14 @@ def in_gang(pod, name):
         ({"age": 100, "restart": 10}, {"age": 100, "restart": 11}),
     ],
 )
-def test_criteria_count_in_their_order(cheap, dear):
+def test_criteria_count_in_their_order(cheap, dear, evicted_for):
     """Priority, then the work since the last checkpoint, then what a restart costs."""
     for one, other in ((cheap, dear), (dear, cheap)):
         world = World(nodes(2), old("x", "n0", **one), old("y", "n1", **other))
         assert evicted_for(world, 1) == {"x" if one is cheap else "y"}
 
 
-def test_a_budget_counts_before_priority():
+def test_a_budget_counts_before_priority(evicted_for):
     """Whoever is protected stays, though less important."""
     pods = [old("kept", "n0", priority=1, app="db"), old("free", "n1", priority=5)]
     assert evicted_for(World(nodes(2), budget("db", 0, app="db"), pods), 1) == {"free"}
@@ -97,20 +111,20 @@ def test_what_a_budget_still_allows_is_counted_over_all_nodes():
     """It allows one of two: the other room is made by somebody whom no budget protects, though it loses more."""
     pods = [old("a", "n0", 10, app="db"), old("b", "n1", 10, app="db"), old("c", "n2", 9000)]
     world = World(nodes(3), budget("db", 1, app="db"), pods)
-    gone = evicted_for(world, 2)
+    gone = evicted_by(world, "gang", 2)
     assert "c" in gone
     assert len(gone) == 2
     assert not any(victim.violates_budget for decision in world.decisions for victim in decision.victims)
 
 
-def test_few_that_lose_as_much_go_before_many():
+def test_few_that_lose_as_much_go_before_many(evicted_for):
     """600 seconds of two GPUs, by two pods or by one: fewer pods go."""
     pods = [old("one", "n0", 600, gpus=1), old("two", "n0", 600, gpus=1), old("wide", "n1", 600, gpus=2)]
     pods += [running(f"top{k}", f"n{k}", gpus=6, priority=99) for k in range(2)]
     assert evicted_for(World(nodes(2), pods), 1, gpus=2) == {"wide"}
 
 
-def test_a_gang_that_drags_others_along_goes_last_of_equals():
+def test_a_gang_that_drags_others_along_goes_last_of_equals(evicted_for):
     """The same loss, but the rest of one gang stands where it is in nobody's way."""
     pair = [
         msgspec.structs.replace(pod.on(f"n{k}").build(), started=START - 300)
@@ -132,7 +146,7 @@ def test_a_gang_that_drags_others_along_goes_last_of_equals():
         ("2999-01-01T00:00:00Z", "is in the future; allowed are times up to now"),
     ],
 )
-def test_a_checkpoint_that_makes_no_sense_is_told_and_counts_for_nothing(text, words):
+def test_a_checkpoint_that_makes_no_sense_is_told_and_counts_for_nothing(text, words, evicted_for):
     """At the pod, once; the pod loses what it did since its start."""
     world = World(nodes(2), old("odd", "n0", 500, saved=text or "x"), old("fresh", "n1", 400))
     if not text:
@@ -147,7 +161,7 @@ def test_a_checkpoint_that_makes_no_sense_is_told_and_counts_for_nothing(text, w
     assert len(world.events("InvalidCheckpoint")) == 1
 
 
-def test_a_restart_time_that_makes_no_sense_is_told_and_the_default_counts():
+def test_a_restart_time_that_makes_no_sense_is_told_and_the_default_counts(evicted_for):
     """120 seconds are less than 130 and more than 110."""
     pods = [old("odd", "n0", 100, restart="-5"), old("more", "n1", 100, restart="130")]
     world = World(nodes(2), pods).run()
@@ -183,14 +197,21 @@ def clusters(draw):
         ]
         for _ in range(draw(st.integers(2, 4)))
     ]
-    return held, draw(st.integers(1, 4)), draw(st.integers(1, 6)), draw(st.booleans())
+    return (
+        held,
+        draw(st.integers(1, 4)),
+        draw(st.integers(1, 6)),
+        draw(st.booleans()),
+        draw(st.sampled_from(["gang", "pods"])),
+    )
 
 
 @settings(max_examples=120, deadline=None)
 @given(clusters())
 def test_no_victim_is_superfluous(case):
     """Without any one of the victims' units the preemptor would not fit: all pods are alike, so counting is exact."""
-    held, count, gpus, in_pairs = case
+    held, count, gpus, in_pairs, kind = case
+    count = count if kind == "gang" else 1
     world = World(nodes(len(held)))
     units: dict[str, set[str]] = {}
     for row, pods in enumerate(held):
@@ -205,7 +226,7 @@ def test_no_victim_is_superfluous(case):
     if in_pairs:
         _pair_up(world, units)
     world.grace = None
-    world.add(a_gang("new", count), members("new", count, gpus=gpus, priority=10)).run()
+    come(world, kind, count, gpus)
     victims = set(world.evicted)
     if victims:
         assert _fits(world, victims, count, gpus)
@@ -245,9 +266,9 @@ def _fits(world, gone, count, gpus):
         st.tuples(st.integers(0, 2), st.integers(0, 50), st.one_of(st.none(), st.integers(0, 60)), st.integers(1, 3)),
         min_size=1, max_size=6,
     ),
-    st.integers(1, 4),
+    st.integers(1, 4), st.sampled_from(["gang", "pods"]),
 )  # fmt: skip
-def test_of_one_pod_on_each_node_the_cheapest_go(pods, count):
+def test_of_one_pod_on_each_node_the_cheapest_go(pods, count, kind):
     """Where a node is one pod, the cheapest plan is known: those of the lowest priority that lose least, in this order."""
     world = World(nodes(len(pods)))
     worth = {}
@@ -257,14 +278,14 @@ def test_of_one_pod_on_each_node_the_cheapest_go(pods, count):
         worth[name] = (priority, 8 * min(age, age if saved is None else saved), restart)
     if count > len(pods):
         return
-    gone = evicted_for(world, count)
+    gone = evicted_by(world, kind, count)
     assert len(gone) == count
     highest = sorted(worth.values())[:count][-1][0]
     assert max(worth[name][0] for name in gone) == highest
     assert sorted(worth[name] for name in gone) == sorted(worth.values())[:count]
 
 
-def test_plan_is_carried_out_once():
+def test_plan_is_carried_out_once(evicted_for):
     """Nobody is evicted twice for it."""
     world = World(nodes(2), old("a", "n0", 10), old("b", "n1", 10))
     evicted_for(world, 2)
@@ -277,5 +298,66 @@ def test_pods_of_another_scheduler_go_without_a_place_of_ours(restartable):
     theirs = running("theirs", "n0", gpus=2).annotation(RESTARTABLE, restartable).build()
     theirs = msgspec.structs.replace(theirs, scheduler_name="default-scheduler")
     world = World(nodes(2), theirs, running("firm", "n1", gpus=6, priority=20))
-    assert evicted_for(world, 1) == {"theirs"}
+    assert evicted_by(world, "gang", 1) == {"theirs"}
     assert [effect.moves_to for effect in world.of(EvictPod)] == [""]
+
+
+def test_a_pod_has_one_evicted_that_loses_less_than_several_together(evicted_for):
+    """Four GPUs: two pods lost 200 GPU-seconds each, one lost 300; bringing the dearest back first would leave the two."""
+    pods = [old("wide", "n0", 75, gpus=4), old("a", "n0", 100, gpus=2), old("b", "n0", 100, gpus=2)]
+    assert evicted_for(World(nodes(1), pods), 1, gpus=4) == {"wide"}
+
+
+def test_a_pod_that_cares_for_its_neighbours_has_the_cheapest_evicted():
+    """Filters are asked then, not sums: the same pods go."""
+    pods = [old("wide", "n0", 75, gpus=4), old("a", "n0", 100, gpus=2), old("b", "n0", 100, gpus=2)]
+    world = World(nodes(1), pods)
+    world.add(a_pod("new").gpus(4).priority(10).anti_affinity("kubernetes.io/hostname", app="none")).run()
+    assert world.evicted == ["wide"]
+
+
+def test_the_cheapest_of_many_nodes_is_found():
+    """More nodes than kube-scheduler would try: all are looked at."""
+    pods = [old(f"p{k}", f"n{k}", 9000, saved=100 + (k * 37) % 150) for k in range(150)]
+    [cheapest] = [pod.name for pod in pods if pod.annotations[LAST_CHECKPOINT] == at(100)]
+    assert evicted_by(World(nodes(150), pods), "pods", 1) == {cheapest}
+
+
+def test_who_becomes_the_cheaper_one_with_time_goes_then():
+    """Eight GPUs lose faster than seven: what was found for a former pod holds no more."""
+    pods = [old("eight", "n0", 100), old("seven", "n1", 110, gpus=7), running("one", "n1", gpus=1, priority=99)]
+    for later, gone in ((0, "seven"), (9000, "seven")):
+        assert evicted_by(World(nodes(2), pods).wait(later), "pods", 1, gpus=7) == {gone}
+    pods = [old("eight", "n0", 100), old("seven", "n1", 120, gpus=7), running("one", "n1", gpus=1, priority=99)]
+    for later, gone in ((0, "eight"), (9000, "seven")):
+        assert evicted_by(World(nodes(2), pods).wait(later), "pods", 1, gpus=7) == {gone}
+
+
+def test_pods_without_gpus_lose_the_time_that_they_ran():
+    """Nobody has a GPU: who has run least goes, though kube-scheduler would say the same of the later start only."""
+    pods = [a_pod(name).cpu(40).on(f"n{k}").build() for k, name in enumerate(("saved", "short"))]
+    ages = {"saved": 500, "short": 100}
+    pods = [msgspec.structs.replace(pod, started=START - ages[pod.name]) for pod in pods]
+    pods[0] = msgspec.structs.replace(pods[0], annotations={LAST_CHECKPOINT: at(50)})
+    world = World(nodes(2), pods)
+    assert world.add(a_pod("new").cpu(40).priority(10)).run().evicted == ["saved"]
+
+
+def test_the_parity_profile_knows_no_checkpoints():
+    """kube-scheduler's rules: of equal priority the later start goes, though it saved nothing."""
+    pods = [old("long", "n0", 9000, saved=20), old("short", "n1", 600)]
+    for base, gone in (("kube-default", "short"), ("ai-scheduler", "long")):
+        configuration = SchedulerConfiguration.model_validate({"profiles": [{"base": base}]})
+        assert evicted_by(World(nodes(2), pods, configuration=configuration), "pods", 1) == {gone}
+
+
+@pytest.mark.parametrize("kind", ["gang", "pods"])
+def test_who_is_going_already_is_no_victim_of_the_plan_but_named(kind):
+    """One of the two has to be evicted; the other one is being deleted."""
+    world = World(nodes(1), old("a", "n0", 10, gpus=4), old("b", "n0", 10, gpus=4))
+    world.grace = None
+    world.change("b", is_terminating=True, deletes_at=START + 30)
+    come(world, kind, 1)
+    assert world.evicted == ["a"]
+    [message] = {decision.message for decision in world.decisions if decision.victims}
+    assert message.endswith("preempting 1 victims, besides default/b, which is going already")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from scheduler.engine import inputs as i
 from scheduler.engine.notices import text_of
@@ -180,3 +181,28 @@ def test_reclaim_with_notice_survives_a_restart_with_queues():
     world.wait(3)
     assert sorted(world.evicted) == ["a0", "a1"]
     assert world.node_of("b0") == "n0"
+
+
+def test_a_gang_under_notice_has_its_minimum_and_says_until_when():
+    """It runs on until its time has come, so no grace runs meanwhile, and nobody shrinks it; then it is below its minimum."""
+    gang = structs.replace(a_gang("old", 2).build(), incomplete_policy="Shrink", grace_seconds=10.0)
+    old = [pod.on(f"n{k}").annotation(NOTICE_SECONDS, "60") for k, pod in enumerate(members("old", 2))]
+    world = World(nodes(2), gang, old).run().add(preempting("pod")).run().wait(5)
+    status = world.gang_status("old")
+    assert (status.satisfied, status.satisfied_reason) == ("True", "EvictionNotice")
+    assert f"run until {text_of(START + 60)}" in status.satisfied_message
+    world.wait(50)
+    assert world.events("GangShrunk") == []
+    world.grace = 30
+    world.wait(10)
+    assert sorted(world.evicted) == ["old-0", "old-1"]
+    assert world.gang_status("old").satisfied != "True"
+
+
+def test_a_gang_whose_notice_is_withdrawn_says_so_no_more():
+    """A node comes: the gang stays."""
+    old = [pod.on(f"n{k}").annotation(NOTICE_SECONDS, "60") for k, pod in enumerate(members("old", 2))]
+    world = World(nodes(2), a_gang("old", 2), old).run().add(preempting("pod")).run()
+    world.add(a_node("n9").gpus(8).cpu("64").memory("512Gi")).wait(5)
+    status = world.gang_status("old")
+    assert (status.satisfied, status.satisfied_reason) == ("True", "MinimumReached")

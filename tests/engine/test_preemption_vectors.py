@@ -16,7 +16,7 @@ from scheduler.framework.plugin import Failure, PostFilterResult
 from scheduler.model import Budget
 from scheduler.model.api import LabelSelector
 from scheduler.plugins.preemption.candidate import Candidate
-from scheduler.plugins.preemption.dry_run import dry_runs
+from scheduler.plugins.preemption.runs import dry_runs
 from tests.builders import EPOCH, a_node, a_pod
 
 CASES = json.loads((Path(__file__).parent.parent / "data/preemption/kube_preemption_vectors.json").read_text())["cases"]
@@ -79,7 +79,7 @@ def test_victims_are_those_of_kube_scheduler(case):
     for state in states(plugin, preemptor):
         look = partial(handle.verdict, state, preemptor)
         runs = dry_runs(
-            handle, preemptor, range(len(handle.snapshot.nodes)), look, NOW, counting=handle.counting(state, preemptor)
+            handle, preemptor, range(len(handle.snapshot.nodes)), look, counting=handle.counting(state, preemptor)
         )
         found = [outcome for _, outcome in runs if isinstance(outcome, Candidate)]
         assert {c.node_name: [sorted(v.name for v in c.victims), c.violations] for c in found} == {

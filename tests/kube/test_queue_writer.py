@@ -6,7 +6,7 @@ from typing import Any
 
 from scheduler.framework.effects import QueuePlace, QueueResource, SetQueueStatus
 from scheduler.kube.client import ApiError
-from scheduler.kube.queue_writer import QueueWriter
+from scheduler.kube.queue_writer import QueueWriter, place_of
 
 PATH = "/apis/scheduling.ai-scheduler.io/v1alpha1/queues/team"
 
@@ -102,3 +102,11 @@ async def test_of_two_who_write_first_one_wins() -> None:
     server = Contested()
     assert not await QueueWriter(server, lambda: "t").set_status(effect(scheduler="one"))  # type: ignore[arg-type]
     assert server.status == {"scheduler": "two"}
+
+
+def test_a_place_tells_the_start_that_was_promised() -> None:
+    """In the words of the API, to the second."""
+    place = QueuePlace(2, "pod", "ns", "p", promised_start=1_767_225_600.0)
+    assert place_of(place) == {
+        "position": 2, "kind": "pod", "namespace": "ns", "name": "p", "promisedStart": "2026-01-01T00:00:00Z",
+    }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from datetime import UTC, datetime
 from functools import partial
 
 import msgspec
@@ -18,8 +19,9 @@ from scheduler.framework.plugin import Failure, PostFilterResult
 from scheduler.framework.status import Code, Status
 from scheduler.model import Budget
 from scheduler.model.api import LabelSelector
+from scheduler.model.checkpoints import LAST_CHECKPOINT
 from scheduler.plugins.preemption.default import conclusion
-from scheduler.plugins.preemption.dry_run import dry_runs
+from scheduler.plugins.preemption.runs import dry_runs
 from tests.builders import EPOCH, a_gang, a_node, a_pod
 
 NOW = EPOCH + 1000.0
@@ -44,6 +46,7 @@ running = st.lists(
             "app": st.sampled_from(["", "x", "y"]),
             "gang": st.sampled_from(["", "", "", "a", "b"]),
             "is_evicted": st.sampled_from([False, False, False, True]),
+            "saved": st.sampled_from([None, None, EPOCH + 600, NOW - 1, NOW + 30]),
         }
     ),
     max_size=14,
@@ -55,10 +58,17 @@ budgets = st.lists(st.tuples(st.sampled_from(["x", "y"]), st.integers(0, 2)), ma
 preemptors = st.tuples(st.sampled_from([0, 600, 1000, 3000]), st.sampled_from([0, 0, 2]), st.sampled_from([5, 10]))
 
 
-def a_core(base, nodes_, running_, nominees_=(), budgets_=(), clock=lambda: NOW):
+def a_core(base, nodes_, running_, nominees_=(), budgets_=(), clock=lambda: NOW, is_priced=True):
     """Return a core with a cluster as it was drawn."""
     args = [
-        {"name": "DefaultPreemption", "args": {"minCandidateNodesAbsolute": 2, "protectGangs": base != "kube-default"}}
+        {
+            "name": "DefaultPreemption",
+            "args": {
+                "minCandidateNodesAbsolute": 2,
+                "protectGangs": base != "kube-default",
+                "minimizeLoss": base == "ai-scheduler" and is_priced,
+            },
+        }
     ]
     configuration = SchedulerConfiguration.model_validate({"profiles": [{"base": base, "pluginConfig": args}]})
     core = Core(configuration, clock, 0)
@@ -85,6 +95,8 @@ def put(core, name, drawn):
         builder.label("app", drawn["app"])
     if drawn["gang"]:
         builder.gang(drawn["gang"])
+    if drawn.get("saved") is not None:
+        builder.annotation(LAST_CHECKPOINT, datetime.fromtimestamp(drawn["saved"], UTC).isoformat())
     pod = builder.on(f"n{drawn['node']}", started=drawn["started"] or 0.0).build()
     is_leaving = drawn["leaving"] is not None
     core.cluster.set_pod(
@@ -119,9 +131,11 @@ def prefiltered(core, pod):
 
 @settings(max_examples=300, deadline=None)
 @given(
-    st.sampled_from(["kube-default", "ai-scheduler"]), st.booleans(), nodes, running, nominees, budgets, preemptors
+    st.sampled_from(["kube-default", "ai-scheduler"]), st.booleans(), st.booleans(), nodes, running, nominees, budgets, preemptors
 )  # fmt: skip
-def test_counting_finds_the_victims_that_all_filters_find(base, protects, nodes_, running_, nominees_, budgets_, drawn):
+def test_counting_finds_the_victims_that_all_filters_find(
+    base, protects, is_priced, nodes_, running_, nominees_, budgets_, drawn
+):
     """The same candidates, victims, budgets and sentences on every node, and the snapshot is as it was."""
     core = a_core(base, nodes_, running_, nominees_, budgets_)
     access, pod = core.access, a_preemptor(*drawn)
@@ -133,9 +147,11 @@ def test_counting_finds_the_victims_that_all_filters_find(base, protects, nodes_
     def look(row):
         return access.verdict(state, pod, row)
 
-    told = dict(dry_runs(access, pod, rows, look, NOW, protect_gangs=protects))
+    told = dict(dry_runs(access, pod, rows, look, protect_gangs=protects, minimize_loss=is_priced))
     before = [row.contents() for row in access.snapshot.all_rows]
-    counted = dict(dry_runs(access, pod, rows, look, NOW, protect_gangs=protects, counting=counting))
+    counted = dict(
+        dry_runs(access, pod, rows, look, protect_gangs=protects, minimize_loss=is_priced, counting=counting)
+    )
     assert counted == told
     assert [row.contents() for row in access.snapshot.all_rows] == before
 
@@ -200,29 +216,36 @@ def told_by_all_filters(core, plugin, state, pod, rows, now):
     offset = zlib.crc32(pod.uid.encode()) % len(rows) if rows else 0
     found, refused = [], []
     look = partial(core.access.verdict, state, pod)
+    args = plugin.args
     for _, outcome in dry_runs(
-        core.access, pod, rows[offset:] + rows[:offset], look, now, protect_gangs=plugin.args.protect_gangs
+        core.access,
+        pod,
+        rows[offset:] + rows[:offset],
+        look,
+        protect_gangs=args.protect_gangs,
+        minimize_loss=args.minimize_loss,
     ):
         if isinstance(outcome, Status):
             refused.append(outcome)
             continue
         found.append(outcome)
-        if len(found) >= wanted and any(candidate.violations == 0 for candidate in found):
+        has_enough = len(found) >= wanted and any(candidate.violations == 0 for candidate in found)
+        if has_enough and not args.minimize_loss:
             break
     return conclusion(pod, len(core.access.snapshot.all_rows), found, refused, now)
 
 
 @settings(max_examples=300, deadline=None)
 @given(
-    st.sampled_from(["kube-default", "ai-scheduler"]), nodes, running, nominees, budgets,
+    st.sampled_from(["kube-default", "ai-scheduler"]), st.booleans(), nodes, running, nominees, budgets,
     st.lists(preemptors, min_size=1, max_size=2), steps,
 )  # fmt: skip
 def test_what_is_known_of_rows_is_what_would_be_found_anew(
-    base, nodes_, running_, nominees_, budgets_, drawn, happened
+    base, is_priced, nodes_, running_, nominees_, budgets_, drawn, happened
 ):
     """After every event, for several kinds of preemptors in turn; a second core tells, as asking anew touches rows."""
     moment = [NOW]
-    core, fresh = (a_core(base, nodes_, running_, nominees_, budgets_, clock=lambda: moment[0]) for _ in range(2))
+    core, fresh = (a_core(base, nodes_, running_, nominees_, budgets_, lambda: moment[0], is_priced) for _ in range(2))
     plugin = core.runtimes["ai-scheduler"].profile.plugins["DefaultPreemption"]
     for step in [("wait", 0), *happened]:
         do(core, moment, step)

@@ -17,7 +17,7 @@ from scheduler.model import Budget
 from scheduler.model.api import Condition, LabelSelector
 from scheduler.plugins.preemption.candidate import best_of
 from scheduler.plugins.preemption.default import conclusion, ineligible
-from scheduler.plugins.preemption.dry_run import dry_runs
+from scheduler.plugins.preemption.runs import dry_runs
 from scheduler.plugins.preemption.victims import split_by_budget
 from tests.builders import EPOCH, a_node, a_pod
 
@@ -75,7 +75,7 @@ def tried(core, pod, budgets=None):
         nodes = access.snapshot.nodes.select(access.snapshot.nodes.rows[row : row + 1])
         return core.runtimes["ai-scheduler"].filter(CycleState(), pod, nodes).status_at(0)
 
-    runs = dry_runs(access, pod, range(len(names)), look, NOW, budgets=budgets)
+    runs = dry_runs(access, pod, range(len(names)), look, budgets=budgets)
     return {names[row]: outcome for row, outcome in runs}
 
 

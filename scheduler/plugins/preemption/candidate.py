@@ -5,8 +5,11 @@ For DefaultPreemption and for explanations.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from .prices import Price
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,10 +54,21 @@ class Candidate:
             len(known) < len(starts) or not pods,
         )
 
-    def cost(self, now: float) -> tuple[int, int, int, int, float]:
+    def cost(self, now: float) -> tuple[float, ...]:
         """Return the criteria in their order, lowest wins: violations, highest priority, sum, number, latest start."""
         violations, highest, total, number, start, has_unstarted = self.figures()
         return violations, highest, total, number, -(min(start, now) if has_unstarted else start)
+
+
+@dataclass(frozen=True, slots=True)
+class PricedCandidate(Candidate):
+    """A candidate that is compared by what is lost with its victims."""
+
+    price: Price = field(default_factory=Price)
+
+    def cost(self, now: float) -> tuple[float, ...]:
+        """Return what is lost at a time, lowest wins."""
+        return self.price.at(math.floor(now))
 
 
 def best_of(candidates: Iterable[Candidate], now: float) -> list[Candidate]:

@@ -200,6 +200,7 @@ class Costs:
             return []
         before = [self._slots(row, i, {}) for i in range(len(self._shapes))]
         taken: list[Unit] = []
+        found: list[Unit] = []
         freed: dict[str, int] = {}
         try:
             for unit in open_units:
@@ -211,11 +212,35 @@ class Costs:
                 _add(freed, self._frees(unit, row))
                 for i, slots in enumerate(before):
                     if self._curable[i][row] and self._slots(row, i, freed) > slots:
-                        return self._trimmed(taken, row, i, slots + 1, freed)
+                        found = self._trimmed(taken, row, i, slots + 1, freed)
+                        break
+                if found:
+                    break
         finally:
             if self._rules is not None:
                 self._rules.give_back(pod for unit in taken if not unit.is_going for pod in unit.members)
-        return []
+        return self._alone(found, open_units, row, before) or found
+
+    def _alone(self, units: Sequence[Unit], open_units: Sequence[Unit], row: int, before: Sequence[int]) -> list[Unit]:
+        """Return the cheapest unit that makes room for one more pod by itself if it costs less than several others together."""
+        if sum(not unit.is_going for unit in units) <= 1:
+            return []
+        going = [unit for unit in units if unit.is_going]
+        freed: dict[str, int] = {}
+        for unit in going:
+            _add(freed, self._frees(unit, row))
+        loss, best = self._cost(units, row), None
+        for unit in open_units:
+            if unit.is_going or not self._is_still_allowed([unit]):
+                continue
+            with_it = dict(freed)
+            _add(with_it, self._frees(unit, row))
+            makes_room = any(
+                self._curable[i][row] and self._slots(row, i, with_it) > slots for i, slots in enumerate(before)
+            )
+            if makes_room and (alone := self._cost([unit], row)) < loss:
+                loss, best = alone, unit
+        return [*going, best] if best is not None else []
 
     def _is_still_allowed(self, units: Sequence[Unit]) -> bool:
         """Tell whether the queues of units can still spare all of them."""

@@ -1,7 +1,8 @@
 """DefaultPreemption: makes room for one pod on one node by evicting less important pods.
 
 At PostFilter, for pods without a gang.  Steps, budgets, reprieve, criteria and sentences are kube-scheduler's; with
-`protectGangs` a victim whose gang would fall below its minimum drags the whole gang along, on every node, and counts so.
+`protectGangs` a victim whose gang would fall below its minimum drags the whole gang along, on every node, and counts so.  With
+`minimizeLoss`, as in the default profile, nodes and victims are chosen by what is lost.
 Who explains a refusal asks the same functions: `ineligible`, `dry_runs`, `best_of` and `conclusion`.
 """
 
@@ -18,10 +19,12 @@ from scheduler.config import ConfigurationModel
 from scheduler.framework.plugin import Plugin, PostFilterResult, Victim
 from scheduler.framework.status import Code, Kind, Reason, Status
 
-from .candidate import Candidate, best_of
-from .dry_run import CURES, NAME, NO_VICTIMS, DryRun, dry_runs
+from .candidate import Candidate, PricedCandidate, best_of
+from .dry_run import CURES, NAME, NO_VICTIMS
+from .figures import CriteriaFigures, PriceFigures
 from .known import KnownRuns
-from .victims import is_leaving_by_preemption
+from .runs import a_run, dry_runs
+from .victims import going_too, is_leaving_by_preemption
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
     from scheduler.model import Pod
     from scheduler.state.snapshot import Ints
 
+#: So many nodes are counted anew for one pod that looks for the cheapest one, if they are not known.
+MOST_COUNTED = 1000
 _NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
 
@@ -45,6 +50,8 @@ class DefaultPreemptionArgs(ConfigurationModel):
     """At least so many nodes are tried."""
     protect_gangs: bool = False
     """Evict a gang as a whole where a member's eviction would leave it below its minimum."""
+    minimize_loss: bool = False
+    """Evict what costs least by the order of GangPreemption, work since the last checkpoint included; gangs go as wholes."""
 
 
 class DefaultPreemption(Plugin):
@@ -104,10 +111,10 @@ class DefaultPreemption(Plugin):
         def look(row: int) -> Status | None:
             return self.handle.verdict(state, pod, row)
 
-        protects, now = self.args.protect_gangs, self.handle.now()
         for _, outcome in dry_runs(
-            self.handle, pod, rows.tolist(), look, now, protect_gangs=protects, counting=counting
-        ):
+            self.handle, pod, rows.tolist(), look, protect_gangs=self.args.protect_gangs,
+            minimize_loss=self.args.minimize_loss, counting=counting,
+        ):  # fmt: skip
             if isinstance(outcome, Status):
                 refused.append(outcome)
                 continue
@@ -121,15 +128,24 @@ class DefaultPreemption(Plugin):
         self, pod: Pod, rows: Ints, wanted: int, counting: Counting
     ) -> tuple[list[Candidate], Counter[Status]]:
         """Say the same where nothing but resources decides, from what is known of rows where nothing changed."""
-        handle, protects = self.handle, self.args.protect_gangs
-        kind = counting.asks, pod.priority, protects
-        known = handle.snapshot.follower((NAME, pod.scheduler_name), KnownRuns).of(kind, handle)
-        run = DryRun(handle, pod, None, handle.now(), handle.budgets(), protect_gangs=protects, counting=counting)
+        handle, protects, is_priced = self.handle, self.args.protect_gangs, self.args.minimize_loss
+        kind = counting.asks, pod.priority, protects, is_priced
+        known = handle.snapshot.follower((NAME, pod.scheduler_name), KnownRuns).of(
+            kind, handle, PriceFigures if is_priced else CriteriaFigures
+        )
+        run = a_run(handle, pod, None, protect_gangs=protects, minimize_loss=is_priced, counting=counting)
         own = handle.snapshot.row_of.get(handle.cluster.nominations.get(pod.uid, ""))
         if own is not None:  # room is kept there for others of its kind, not against itself
             known.forget(own)
         weak = handle.snapshot.nodes.requested_below(pod.priority, "pods") > 0
-        seen = known.search(rows, weak, wanted, lambda row: known.put(row, run.of(row), *run.validity(row)), NO_VICTIMS)
+
+        def look(row: int) -> None:
+            known.put(row, run.of(row), *run.validity(row))
+
+        if is_priced:
+            seen = known.search_all(rows, weak, max(wanted, MOST_COUNTED), look, NO_VICTIMS)
+        else:
+            seen = known.search(rows, weak, wanted, look, NO_VICTIMS)
         best = known.best(seen)
         refused = known.refused(seen) if best is None else Counter()
         if own is not None:
@@ -161,13 +177,21 @@ def conclusion(
         best = best_of(candidates, now)[0]
         victims = [Victim(p, best.node_name, p.uid in best.violating) for p in best.victims]
         victims += [Victim(p, node, p.uid in best.violating) for p, node in best.dragged]
-        text = f"found a potential placement for pod on node {best.node_name}, preempting {len(victims)} victims"
+        text = f"found a potential placement for pod on node {best.node_name}, preempting {_count_of(best, victims)}"
         return PostFilterResult(tuple(victims), {pod.uid: best.node_name}, f"preemption: {text}")
     refused = Counter(refused)
     if errors := list(dict.fromkeys(status.message for status in refused if status.code is Code.ERROR)):
         text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
         return Status.error(f"preemption: {text}")
     return _no(_nothing_found(total, refused))
+
+
+def _count_of(best: Candidate, victims: Sequence[Victim]) -> str:
+    """Return how many victims there are; kube-scheduler counts those that are going already like others."""
+    if not isinstance(best, PricedCandidate):
+        return f"{len(victims)} victims"
+    paid = {pod.uid for pod in best.paid}
+    return f"{len(paid)} victims{going_too(victim.pod for victim in victims if victim.pod.uid not in paid)}"
 
 
 def _no(text: str) -> Status:

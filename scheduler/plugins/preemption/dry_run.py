@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 from scheduler.framework.calling import PluginError
 from scheduler.framework.handle import OVERDUE_SECONDS
 from scheduler.framework.status import ClusterEvent, Reason, Status
-from scheduler.model.checkpoints import LAST_CHECKPOINT, accelerators
+from scheduler.model.checkpoints import LAST_CHECKPOINT, accelerators, checkpoint_of
 
 from .candidate import Candidate
+from .prices import FOREVER
 from .victims import Units, importance_by_start, split_by_budget
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from scheduler.framework.counting import Counting
     from scheduler.framework.handle import Handle
@@ -31,23 +32,6 @@ CURES = ClusterEvent.POD_REMOVED | ClusterEvent.POD_ASSIGNED | ClusterEvent.NODE
 NO_VICTIMS = Status.unresolvable(Reason("NoVictims", "No preemption victims found for incoming pod", CURES))
 #: What a clock says so long before somebody is overdue is asked anew: times are floats.
 _MARGIN_SECONDS = 0.001
-FOREVER = float("inf")
-
-
-def dry_runs(
-    handle: Handle, pod: Pod, rows: Iterable[int], look: Callable[[int], Status | None], now: float, *,
-    budgets: Sequence[Budget] | None = None, protect_gangs: bool = False, counting: Counting | None = None,
-) -> Iterator[tuple[int, Candidate | Status]]:  # fmt: skip
-    """Yield for each row whom to evict there, or why that does not help; the snapshot is left as it was.
-
-    `look` tells what Filter says of a row as the snapshot is then, with nominated pods counted; where `counting` says the
-    same, it does.  `budgets` stand for the cluster's own, in the order in which they are charged.
-    """
-    weak = handle.snapshot.nodes.requested_below(pod.priority, "pods") > 0
-    budgets = handle.budgets() if budgets is None else budgets
-    run = DryRun(handle, pod, look, now, budgets, protect_gangs=protect_gangs, counting=counting)
-    for row in rows:
-        yield row, run.of(row) if weak[row] else NO_VICTIMS
 
 
 class DryRun:
@@ -100,11 +84,11 @@ class DryRun:
         victims: list[Pod] = []
         back: dict[str, Undo] = {p.uid: snapshot.remove(p.uid, row) for p in order}
         try:
-            if (status := _status(look, row)) is not None:
+            if (status := status_of(look, row)) is not None:
                 return status
             for candidate in order:
                 back.pop(candidate.uid)()
-                if _status(look, row) is not None:
+                if status_of(look, row) is not None:
                     back[candidate.uid] = snapshot.remove(candidate.uid, row)
                     victims.append(candidate)
         finally:
@@ -155,7 +139,7 @@ class DryRun:
         if self._protects_gangs:
             gangs = {cluster.groups.root_of(pod.membership.key) for pod in pods if pod.membership is not None}
             pods += [member for key in gangs for member in cluster.members(key)]
-        if not all(_is_steady(cluster.members(key), cluster.gangs.get(key)) for key in gangs):
+        if not all(_is_steady(cluster.members(key), cluster.gangs.get(key), self._now) for key in gangs):
             until = self._now
         for pod in pods:
             if pod.deletes_at is not None and self._now - pod.deletes_at <= OVERDUE_SECONDS:
@@ -165,7 +149,7 @@ class DryRun:
         return until, gangs
 
 
-def _status(look: Callable[[int], Status | None], row: int) -> Status | None:
+def status_of(look: Callable[[int], Status | None], row: int) -> Status | None:
     """Return what Filter says of a row now; one that fails there is an Error of this node, and others are tried."""
     try:
         return look(row)
@@ -173,9 +157,14 @@ def _status(look: Callable[[int], Status | None], row: int) -> Status | None:
         return error.at_a_node()
 
 
-def _is_steady(members: Iterable[Pod], gang: Gang | None) -> bool:
-    """Tell whether time does not change which members would lose more than others: they lose alike while they run."""
+def _is_steady(members: Iterable[Pod], gang: Gang | None, now: float) -> bool:
+    """Tell whether time does not change which members would lose more than others: they lose alike while they run.
+
+    A checkpoint that is ahead of the clock begins to count when its time has come.
+    """
     pods = list(members)
-    told = any(LAST_CHECKPOINT in pod.annotations for pod in pods)
-    is_told = told or (gang is not None and LAST_CHECKPOINT in gang.annotations)
-    return not is_told and len({accelerators(pod) for pod in pods}) <= 1
+    told = [pod.annotations for pod in pods if LAST_CHECKPOINT in pod.annotations]
+    if gang is not None and LAST_CHECKPOINT in gang.annotations:
+        told.append(gang.annotations)
+    moments = (checkpoint_of(annotations, FOREVER)[0] for annotations in told)
+    return len({accelerators(pod) for pod in pods}) <= 1 and not any(m is not None and m > now for m in moments)

@@ -19,7 +19,7 @@ from scheduler.framework.status import ClusterEvent, Kind, Reason, Status
 from .budgets import Allowances
 from .costs import Costs
 from .moving import MOST_MOVED, Again, Restartable
-from .victims import Units, split_by_budget
+from .victims import Units, going_too, split_by_budget
 
 if TYPE_CHECKING:
     from scheduler.framework.cycle_state import CycleState
@@ -220,7 +220,8 @@ class GangPreemption(Plugin):
         broken = {pod.uid for pod in violating}
         victims = tuple(Victim(pod, node, pod.uid in broken, nodes.get(pod.uid, "")) for pod, node in gone)
         verb = "moving" if is_move else "preempting"
-        message = f"pod group preemption: found a placement for podgroup, {verb} {len(victims)} victims"
+        message = f"pod group preemption: found a placement for podgroup, {verb} {len(cost)} victims"
+        message += going_too([pod for pod, _ in gone if self.handle.cluster.is_going(pod)])
         return PostFilterResult(victims, names, message)
 
 

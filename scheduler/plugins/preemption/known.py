@@ -14,7 +14,7 @@ import numpy as np
 from scheduler.state.row_cache import RowFollower
 
 from .candidate import Candidate
-from .dry_run import FOREVER
+from .prices import FOREVER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from scheduler.state.change_log import Mark
     from scheduler.state.rows import Row
     from scheduler.state.snapshot import Bools, Ints, Snapshot
+
+    from .figures import Figures
 
 #: For so many kinds of preemptors outcomes are kept; a kind takes about 50 bytes a node, and what was found there.
 MOST_KINDS = 16
@@ -54,8 +56,8 @@ class KnownRuns(RowFollower):
         for outcomes in self._kinds.values():
             outcomes.forget(index)
 
-    def of(self, kind: Hashable, handle: Handle) -> Outcomes:
-        """Return what is known for one kind of preemptors and still holds, but for what time ends."""
+    def of(self, kind: Hashable, handle: Handle, figures: Callable[[int], Figures]) -> Outcomes:
+        """Return what is known for one kind of preemptors and still holds, but for what time ends; `figures` makes columns."""
         changed, self._mark = handle.cluster.asides.since(self._mark)
         budgets = handle.budgets()
         if changed is None or budgets != self._budgets:
@@ -63,7 +65,7 @@ class KnownRuns(RowFollower):
             self._budgets = budgets
         else:
             self._forget(changed, handle.snapshot.row_of)
-        outcomes = self._kinds.pop(kind, None) or Outcomes(self._size)
+        outcomes = self._kinds.pop(kind, None) or Outcomes(figures(self._size))
         if len(self._kinds) >= MOST_KINDS:
             del self._kinds[next(iter(self._kinds))]
         self._kinds[kind] = outcomes
@@ -84,8 +86,9 @@ class KnownRuns(RowFollower):
 class Outcomes:
     """By row: a candidate with its figures, or why there is none; shape (rows,)."""
 
-    def __init__(self, size: int) -> None:
-        """Start with no row known."""
+    def __init__(self, figures: Figures) -> None:
+        """Start with no row known; the criteria are kept in `figures`."""
+        size = len(figures.violations)
         #: The time that counts, in seconds since the epoch.
         self.now = 0.0
         self._state = np.zeros(size, dtype=np.int8)
@@ -95,10 +98,7 @@ class Outcomes:
         self._said = np.zeros(size, dtype=np.int32)
         self._sentences: list[Status] = []
         self._numbers: dict[Status, int] = {}
-        #: The criteria in their order; the start is infinite, and "now" counts too, if a victim has none.
-        self._figures: Ints = np.zeros((4, size), dtype=np.int64)
-        self._start = np.zeros(size, dtype=np.float64)
-        self._has_unstarted = np.zeros(size, dtype=np.bool_)
+        self._figures = figures
         self._rows_of: dict[GangKey, set[int]] = {}
 
     def forget(self, row: int) -> None:
@@ -122,7 +122,7 @@ class Outcomes:
         if isinstance(outcome, Candidate):
             self._state[row] = _CANDIDATE
             self._found[row] = outcome
-            *self._figures[:, row], self._start[row], self._has_unstarted[row] = outcome.figures()
+            self._figures.put(row, outcome)
         else:
             self.refuse(np.array([row]), outcome)
         self._until[row] = until
@@ -145,18 +145,34 @@ class Outcomes:
             for row in unknown[: max(wanted, _FEW)].tolist():
                 look(row)
 
+    def search_all(self, rows: Ints, weak: Bools, most: int, look: Callable[[int], None], hopeless: Status) -> Ints:
+        """Return the rows of which something is known when `most` more were looked at, in order.
+
+        More are only until there is a candidate without a violation, so that one of many is not passed over for want of time twice.
+        """
+        state = self._state
+        state[rows[self._until[rows] <= self.now]] = _UNKNOWN
+        self.refuse(rows[(state[rows] == _UNKNOWN) & ~weak[rows]], hopeless)
+        unknown = rows[state[rows] == _UNKNOWN].tolist()
+        for row in unknown[:most]:
+            look(row)
+        left, step = unknown[most:], max(_FEW, most // 10)
+        while left and not self._has_clean(rows):
+            for row in left[:step]:
+                look(row)
+            left = left[step:]
+        is_known: Bools = state[rows] != _UNKNOWN
+        return rows[is_known]
+
+    def _has_clean(self, rows: Ints) -> bool:
+        return bool(((self._state[rows] == _CANDIDATE) & (self._figures.violations[rows] == 0)).any())
+
     def best(self, rows: Ints) -> Candidate | None:
         """Return the candidate among rows that the criteria pick, ties by name; None if there is none."""
         rows = rows[self._state[rows] == _CANDIDATE]
         if not len(rows):
             return None
-        for figures in self._figures:
-            if len(rows) == 1:
-                break
-            values = figures[rows]
-            rows = rows[values == values.min()]
-        starts = np.where(self._has_unstarted[rows], np.minimum(self._start[rows], self.now), self._start[rows])
-        return self._found[int(rows[starts == starts.max()].min())]
+        return self._found[self._figures.best(rows, self.now)]
 
     def refused(self, rows: Ints) -> Counter[Status]:
         """Count what is said of rows that have no candidate, in the order in which it was said first."""
@@ -170,6 +186,6 @@ class Outcomes:
         """Return how many of the rows are looked at, by what is known."""
         found = self._state[rows] == _CANDIDATE
         enough = int(np.searchsorted(np.cumsum(found), wanted))
-        clean = found & (self._figures[0][rows] == 0)
+        clean = found & (self._figures.violations[rows] == 0)
         first = int(clean.argmax()) if clean.any() else len(rows)
         return max(enough, first) + 1

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from scheduler.model import Budget, Gang, GangKey, Pod
 
 
+#: So many pods that are going anyway are named.
+_MOST_NAMES = 3
+
+
 def importance(pod: Pod, now: float) -> tuple[int, float, str]:
     """Return a key that sorts the most important pod first: priority, then the earlier start, then the uid.
 
@@ -77,6 +81,16 @@ def split_by_budget(pods: Iterable[Pod], budgets: Sequence[Budget]) -> tuple[lis
                 break
         (violating if broken else others).append(pod)
     return violating, others
+
+
+def going_too(pods: Iterable[Pod]) -> str:
+    """Return the end of a plan's message that names pods whose room it counts on and that are going anyway."""
+    names = sorted(f"{pod.namespace}/{pod.name}" for pod in pods)
+    if not names:
+        return ""
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    verb = "is" if len(names) == 1 else "are"
+    return f", besides {', '.join(names[:_MOST_NAMES])}{more}, which {verb} going already"
 
 
 @dataclass(frozen=True, slots=True)
