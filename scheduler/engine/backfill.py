@@ -120,10 +120,16 @@ class Backfill:
 
     # What becomes of workloads.
 
+    def found(self, key: str, start: float | None) -> None:
+        """Take up the start that a former process promised a workload."""
+        if start is not None and self._wishes.policy != "none":
+            self.promises.found(key, start)
+
     def refused(self, entry: Entry, status: Status, placer: Placer, *, has_plan: bool) -> bool:
         """Take that a workload was refused; tell whether it is to be looked ahead for now."""
         key, now = entry.workload.key, self._core.clock()
         if self._wishes.policy == "none" or not self._waits_for_room(entry, status):
+            self._drop(key)
             self.left(key)
             return False
         waiter = self._waiting(key, pool_of(placer), now)
@@ -140,6 +146,8 @@ class Backfill:
         if reservation is not None and not reservation.is_stale and not self._is_over(reservation, now):
             return False
         if not self._is_head(key) and (self._wishes.policy != "conservative" or not self.run_times.are_known):
+            if reservation is None:
+                self._drop(key)  # what a former process promised
             return False
         if self._may_hold(key, waiter, now):
             return True
@@ -171,6 +179,8 @@ class Backfill:
         if former is not None:
             is_same = found is not None and (former.start, former.places) == (found.start, found.places)
             self._drop(key, is_told=found is None or found.start is None, released=() if is_same else former.nodes)
+        elif found is None or found.start is None:
+            self._drop(key)
         if found is None:
             return
         self._put(found)

@@ -228,6 +228,7 @@ class Core:
     def forget(self, key: str) -> None:
         """Take a workload out of the queue, as none of it waits any more."""
         self.backfill.left(key)
+        self.backfill.promises.forget(key)
         self.queue.remove(key)
         self.queues.left(key)
 

@@ -52,6 +52,7 @@ class GroupChanges:
         if former is None:
             self._rollback.found(gang)
             self._health.found(gang)
+            core.backfill.found(workload_key_of(gang.key), gang.promised_start)
         elif _with_status(former, gang) == gang:
             if gang.is_once_enough:  # its status, which others write, may say that nobody is waited for any more
                 self.members_changed(root, core.clock())
@@ -122,6 +123,7 @@ def _with_status(former: Gang, gang: Gang) -> Gang:
         phase=gang.phase,
         was_complete=gang.was_complete,
         short_since=gang.short_since,
+        promised_start=gang.promised_start,
         is_shrunk=gang.is_shrunk,
         generation=gang.generation,
         annotations=told,

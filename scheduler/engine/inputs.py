@@ -47,6 +47,18 @@ class PodRemoved(Input):
 
 
 @dataclass(frozen=True, slots=True)
+class RunEnded(Input):
+    """A pod that is shown in no other way, as it is in no gang, has ended well; `run_of` makes it."""
+
+    uid: str
+    #: What tells pods of one kind: namespace, kind of owner, and what its names have in common.
+    pattern: tuple[str, str, str]
+    #: When, in seconds since the epoch, and how long it ran.
+    moment: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class PendingPodLeft(Input):
     """A pod left the view of pending pods: it was bound or deleted, and the view cannot tell.
 

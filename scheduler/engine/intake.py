@@ -14,6 +14,7 @@ from scheduler.model.devices import DeviceClass, DeviceSlice, DeviceTaintRule
 from scheduler.model.hypernode import HyperNode
 from scheduler.model.node_resource_topology import NodeResourceTopology
 from scheduler.model.node_topology import NodeTopology
+from scheduler.model.promise import promised_in
 from scheduler.model.queue import Queue, QueueUse
 from scheduler.model.run_time import INVALID_RUN_TIME, problem_at
 from scheduler.model.storage import (
@@ -33,7 +34,7 @@ from .group_changes import GroupChanges
 from .machines import MachineWarnings
 from .rejections import SHUN_SECONDS, is_rejection, rejected_at
 from .reporter import pod_ref
-from .workloads import is_same_for_scheduling
+from .workloads import is_same_for_scheduling, workload_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,6 +87,7 @@ class Intake:
             i.NodeRemoved: self._node_removed,
             i.PodChanged: self._pod_changed,
             i.PodRemoved: self._pod_removed,
+            i.RunEnded: self._run_ended,
             i.PendingPodLeft: self._pending_pod_left,
             i.GangChanged: self._groups.changed,
             i.GangRemoved: self._groups.removed,
@@ -167,6 +169,7 @@ class Intake:
         if former is None:
             core.changed(ClusterEvent.POD_CREATED, pod_uid=pod.uid)
             core.moves.arrived(pod)
+            self._promised_before(pod)
         if (former is None or former.annotations != pod.annotations) and (problem := problem_at(pod.annotations)):
             core.reporter.event(pod_ref(pod), "Warning", INVALID_RUN_TIME, "Scheduling", problem, pod.scheduler_name)
         workload = core.workloads.of(pod.uid)
@@ -175,6 +178,15 @@ class Intake:
         else:
             since = core.preempting.ages.inherited(pod, now) if former is None else None
             core.add_pending(pod, now, since)
+
+    def _run_ended(self, happened: i.RunEnded) -> None:
+        self._core.backfill.run_times.learn(happened)
+
+    def _promised_before(self, pod: Pod) -> None:
+        """Take up the start that a former process told a pod, or the gang that it is the first pod of."""
+        start = promised_in(pod.conditions) if pod.conditions else None
+        if start is not None:
+            self._core.backfill.found(workload_key(self._core.cluster.gang_of(pod), pod), start)
 
     def _assigned(self, pod: Pod, former: Pod | None, assumed_on: str | None) -> None:
         core = self._core
@@ -192,6 +204,7 @@ class Intake:
             core.changed(ClusterEvent.POD_ASSIGNED, pod.node_name, pod.uid)
         if former is None:
             self._rejected_before(pod)
+            core.backfill.run_times.ended(None, pod, core.clock())
         if former is None or former.is_terminal:
             return
         core.backfill.run_times.ended(former, pod, core.clock())

@@ -33,15 +33,24 @@ class Promises:
     def __init__(self) -> None:
         """Start with none."""
         self._told: dict[str, _Told] = {}
+        #: Starts that a former process told, by workload, until one is planned here.
+        self._found: dict[str, float] = {}
+
+    def found(self, key: str, start: float) -> None:
+        """Take the start that a former process told a workload, seconds since the epoch: it stands unless it moves."""
+        if key not in self._told:
+            self._found[key] = start
 
     def told(self, key: str) -> float | None:
         """Return the start that a workload was told last, seconds since the epoch."""
         known = self._told.get(key)
-        return known.start if known is not None else None
+        return known.start if known is not None else self._found.get(key)
 
     def plan(self, key: str, start: float, now: float) -> bool:
         """Take when a workload will start; return whether it is to be told now."""
-        known = self._told.get(key)
+        known, found = self._told.get(key), self._found.pop(key, None)
+        if known is None and found is not None:
+            known = self._told[key] = _Told(found, found, now)
         if known is None:
             self._told[key] = _Told(start, start, now)
             return True
@@ -60,7 +69,8 @@ class Promises:
 
     def forget(self, key: str) -> bool:
         """Forget a workload; return whether it had been told a start."""
-        return self._told.pop(key, None) is not None
+        was_found = self._found.pop(key, None) is not None
+        return self._told.pop(key, None) is not None or was_found
 
     def _tell(self, known: _Told, now: float) -> bool:
         if known.due > now or not self._is_news(known, now):

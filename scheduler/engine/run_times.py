@@ -13,12 +13,15 @@ and longer.
 from __future__ import annotations
 
 import re
-from collections import OrderedDict, deque
+from bisect import insort
+from collections import OrderedDict
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from scheduler.model.gang import GangKey
 from scheduler.model.run_time import EXPECTED_RUN_SECONDS, MAX_EXEC_SECONDS, seconds_at
+
+from .inputs import RunEnded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -32,6 +35,8 @@ ANNOTATION, DEADLINE, LEARNED = "annotation", "deadline", "learned"
 _ENDLESS = frozenset(("DaemonSet", "ReplicaSet", "ReplicationController", "StatefulSet", "Node"))
 #: So many ends are remembered of one owner, and so many owners; fewer than the least tell nothing.
 MOST_SAMPLES, LEAST_SAMPLES, _MOST_OWNERS = 32, 3, 4096
+#: So many pods are known to have been learned from, so that none is twice.
+_MOST_SEEN = 50_000
 #: A pod that outlives its time is expected to run for a tenth of it more (at least a second), then for two tenths, four, …
 OVERRUN = 0.1
 _LEAST_OVERRUN_SECONDS = 1.0
@@ -66,7 +71,9 @@ class RunTimes:
         """Take the state, which knows groups and owners, and whether ends are learned from."""
         self._cluster = cluster
         self._learns = learns
-        self._ends: OrderedDict[tuple[str, str, str], deque[float]] = OrderedDict()
+        #: By owner the ends and the lengths of the last runs, in the order of the ends.
+        self._ends: OrderedDict[tuple[str, str, str], list[tuple[float, float]]] = OrderedDict()
+        self._seen: OrderedDict[str, None] = OrderedDict()
         #: Some pod or group has stated a run time, or one was learned: without any, nothing can be planned.
         self.are_known = False
 
@@ -81,16 +88,25 @@ class RunTimes:
         """Note whether a group or an owner states a run time; O(1)."""
         self.are_known |= deadline_seconds is not None or _states(annotations, labels)
 
-    def ended(self, former: Pod, pod: Pod, now: float) -> None:
-        """Learn from a pod that was seen to end well."""
-        if not self._learns or former.is_terminal or pod.phase != "Succeeded" or pod.started is None:
+    def ended(self, former: Pod | None, pod: Pod, now: float) -> None:
+        """Learn from a pod that ended well: one that was seen to, or one that a new process finds and that says when it did."""
+        if not self._learns or (former is not None and former.is_terminal):
             return
-        key = pattern_of(pod)
-        if key is None or now <= pod.started:
+        run = run_of(pod, now if former is not None else None)
+        if run is not None:
+            self.learn(run)
+
+    def learn(self, run: RunEnded) -> None:
+        """Learn from a run, once; of one owner the runs that ended last count, in whatever order they are told."""
+        if not self._learns or run.uid in self._seen:
             return
-        samples = self._ends.setdefault(key, deque(maxlen=MOST_SAMPLES))
-        samples.append(now - pod.started)
-        self._ends.move_to_end(key)
+        self._seen[run.uid] = None
+        if len(self._seen) > _MOST_SEEN:
+            self._seen.popitem(last=False)
+        samples = self._ends.setdefault(run.pattern, [])
+        insort(samples, (run.moment, run.seconds))
+        del samples[:-MOST_SAMPLES]
+        self._ends.move_to_end(run.pattern)
         self.are_known |= len(samples) >= LEAST_SAMPLES
         while len(self._ends) > _MOST_OWNERS:
             self._ends.popitem(last=False)
@@ -138,7 +154,7 @@ class RunTimes:
     def _learned(self, pod: Pod) -> RunTime | None:
         if not self._learns or (key := pattern_of(pod)) is None:
             return None
-        samples = self._ends.get(key, ())
+        samples = [seconds for _, seconds in self._ends.get(key, ())]
         if len(samples) < LEAST_SAMPLES:
             return None
         return RunTime(float(median(samples)), max(samples), LEARNED, len(samples), min(samples))
@@ -157,6 +173,15 @@ class RunTimes:
 def runs_on(pod: Pod) -> bool:
     """Tell whether a pod's controller keeps it, or one like it, running until somebody deletes it."""
     return any(owner.kind in _ENDLESS for owner in pod.owners)
+
+
+def run_of(pod: Pod, seen: float | None = None) -> RunEnded | None:
+    """Return what can be learned from a pod that ended well; `seen` is when it was seen to end, where it does not say."""
+    moment = pod.ended if pod.ended is not None else seen
+    if pod.phase != "Succeeded" or pod.started is None or moment is None or moment <= pod.started:
+        return None
+    pattern = pattern_of(pod)
+    return RunEnded(pod.uid, pattern, moment, moment - pod.started) if pattern is not None else None
 
 
 def pattern_of(pod: Pod) -> tuple[str, str, str] | None:

@@ -18,6 +18,7 @@ from scheduler.engine.inputs import (
     PriorityClassChanged,
     PriorityClassRemoved,
 )
+from scheduler.engine.run_times import run_of
 from scheduler.model import (
     budget_from_api,
     node_from_api,
@@ -112,16 +113,17 @@ def feeds(
     dialects: Sequence[Dialect],
     scheduler_names: Collection[str],
     *,
+    learns: bool = False,
     timing: Timing | None = None,
     on_refused: Callable[[str], None] = lambda _: None,
 ) -> list[Reflector[Any]]:
     """Return a reflector for each resource that is read besides pending pods and our PodGroups, not yet running.
 
-    `discovery` must run beside them.
+    `discovery` must run beside them. `learns`: how long pods ran that have ended is told as well.
     """
     make = _Make(client, timing, on_refused)
     return [
-        *_pods(make, views, dialects, scheduler_names),
+        *_pods(make, views, dialects, scheduler_names, put if learns else None),
         *_others(make, put),
         *object_feeds(make, put),
         *group_feeds(make, put, discovery, dialects),
@@ -133,7 +135,7 @@ def feeds(
 
 
 def _pods(
-    make: _Make, views: PodViews, dialects: Sequence[Dialect], scheduler_names: Collection[str]
+    make: _Make, views: PodViews, dialects: Sequence[Dialect], scheduler_names: Collection[str], learn: Put | None
 ) -> list[Reflector[Any]]:
     """Return the assigned pods of everybody, the ended members of our gangs, and pending members that name other schedulers.
 
@@ -145,6 +147,8 @@ def _pods(
         pod = pod_from_api(api, dialects)
         if pod.membership is not None:
             views.finished_changed(pod)
+        elif learn is not None and (run := run_of(pod)) is not None:
+            learn(run)
 
     def foreign(api: ApiForeignPod) -> None:
         pod = foreign_member(api, dialects)

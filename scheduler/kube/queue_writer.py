@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .promised import time_text
+from scheduler.model.promise import time_text
+
 from .usable_writer import Owner, UsableWriter
 
 if TYPE_CHECKING:

@@ -151,7 +151,14 @@ class Process:
         self._complaints = Complaints(self._binder.carry_out, self.may_write)
         self._discovery = Discovery(client)
         self._feeds = feeds(
-            client, self._inbox.put, self._views, self._discovery, dialects, names, on_refused=self._count_refused
+            client,
+            self._inbox.put,
+            self._views,
+            self._discovery,
+            dialects,
+            names,
+            learns=configuration.backfill.learn_run_times,
+            on_refused=self._count_refused,
         )
         if configuration.intake == "reflector":
             self._feeds += pending_feeds(client, self._views, dialects, names, self._complaints.take)

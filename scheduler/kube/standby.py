@@ -6,6 +6,7 @@ with it.  So no stale effects, backoffs or timers are carried into a leadership,
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from scheduler.engine.inputs import (
@@ -23,11 +24,14 @@ from scheduler.engine.inputs import (
     PodRemoved,
     PriorityClassChanged,
     PriorityClassRemoved,
+    RunEnded,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
+#: So many runs that ended are kept.
+MOST_RUNS = 20_000
 #: In this order an engine is fed: what others refer to comes first.
 _INPUTS: dict[str, Callable[[Any], Input]] = {
     "class": PriorityClassChanged,
@@ -49,6 +53,9 @@ class Standby:
         """Start with nothing."""
         self._latest: dict[str, dict[Hashable, Any]] = {kind: {} for kind in _INPUTS}
 
+        #: Runs that ended, by pod, the last ones.
+        self._runs: OrderedDict[str, RunEnded] = OrderedDict()
+
     def __len__(self) -> int:
         """Return how many objects are known."""
         return sum(len(objects) for objects in self._latest.values())
@@ -58,6 +65,10 @@ class Standby:
         match item:
             case PodChanged(pod):
                 self._latest["pod"][pod.uid] = pod
+            case RunEnded(uid):
+                self._runs[uid] = item
+                if len(self._runs) > MOST_RUNS:
+                    self._runs.popitem(last=False)
             case PodRemoved(uid):
                 self._latest["pod"].pop(uid, None)
             case PendingPodLeft(uid):
@@ -87,4 +98,5 @@ class Standby:
 
     def inputs(self) -> list[Input]:
         """Return the latest input of every object, in the order in which an engine wants them."""
-        return [make(thing) for kind, make in _INPUTS.items() for thing in self._latest[kind].values()]
+        latest = [make(thing) for kind, make in _INPUTS.items() for thing in self._latest[kind].values()]
+        return [*latest, *self._runs.values()]

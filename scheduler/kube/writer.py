@@ -14,6 +14,7 @@ from scheduler.engine.inputs import BindingFailed, BindingSucceeded, EvictionFai
 from scheduler.model.dialects import GROUPS
 from scheduler.model.dialects.own import NAME as OWN_DIALECT
 from scheduler.model.gang import SATISFIED
+from scheduler.model.promise import PROMISED_START, time_text
 
 from .client import (
     CONFLICT,
@@ -26,7 +27,7 @@ from .client import (
     UnreachableError,
     backoff_seconds,
 )
-from .promised import PROMISED_START, promised_condition, time_text
+from .promised import promised_condition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

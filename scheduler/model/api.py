@@ -231,10 +231,23 @@ class PodSpec(ApiStruct, frozen=True):
     host_network: bool = False
 
 
+class ContainerTerminated(ApiStruct, frozen=True):
+    """The end of a container."""
+
+    finished_at: str | None = None
+
+
+class ContainerState(ApiStruct, frozen=True):
+    """Whether a container has ended."""
+
+    terminated: ContainerTerminated | None = None
+
+
 class ContainerStatus(ApiStruct, frozen=True):
-    """What the kubelet says of a container's resources."""
+    """What the kubelet says of a container's resources, and of its end."""
 
     name: str = ""
+    state: ContainerState | None = None
     allocated_resources: ResourceList | None = None
     resources: Resources | None = None
 
@@ -348,6 +361,7 @@ class PodGroupStatus(ApiStruct, frozen=True):
 
     phase: str = ""
     conditions: list[Condition] | None = None
+    promised_start: str | None = None
 
 
 class ApiPodGroup(ApiStruct, frozen=True):

@@ -119,6 +119,8 @@ class Gang(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     was_complete: bool = False
     #: Its status says since when it is below that minimum, in seconds since the epoch; None if it is not, or says nothing.
     short_since: float | None = None
+    #: Its status says when it will start, in seconds since the epoch; None if it says nothing.
+    promised_start: float | None = None
     #: Its status says that it goes on below its minimum.
     is_shrunk: bool = False
     #: What is wrong with the object; while there is something, its pods wait.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from .api import ApiPod, Condition, NodeAffinity, OwnerReference, PodSpec, Toleration
+from .api import ApiPod, Condition, NodeAffinity, OwnerReference, PodSpec, PodStatus, Toleration
 from .containers import ContainerNeed, needs_of, qos_of
 from .dialects import DIALECTS, Dialect, membership_of
 from .gang import Membership
@@ -47,6 +47,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     created: float = 0.0
     #: When the kubelet first saw it, seconds since the epoch; None before.
     started: float | None = None
+    #: When the last of its containers ended, seconds since the epoch; None while it has not, or if nobody says.
+    ended: float | None = None
     #: A deletion was asked for; the pod uses its node until it is gone.
     is_terminating: bool = False
     #: When its grace period ends, or ended, seconds since the epoch; None if it is not being deleted.
@@ -150,6 +152,7 @@ def pod_from_api(api: ApiPod, dialects: Sequence[Dialect] = DIALECTS) -> Pod:
         owners=tuple(meta.owner_references) if meta.owner_references else (),
         created=parse_time(meta.creation_timestamp) or 0.0,
         started=parse_time(status.start_time),
+        ended=_end_of(status) if status.phase in _TERMINAL else None,
         is_terminating=meta.deletion_timestamp is not None,
         deletes_at=parse_time(meta.deletion_timestamp),
         grace_period_seconds=30 if (grace := spec.termination_grace_period_seconds) is None else grace,
@@ -231,6 +234,13 @@ def needed_features(spec: PodSpec) -> tuple[str, ...]:
         ):
             return ("RestartAllContainersOnContainerExits",)
     return ()
+
+
+def _end_of(status: PodStatus) -> float | None:
+    """Return when the last container of a pod that has ended did."""
+    states = [container.state for container in status.container_statuses or ()]
+    times = [parse_time(state.terminated.finished_at) for state in states if state and state.terminated]
+    return max((time for time in times if time is not None), default=None)
 
 
 def _images(spec: PodSpec) -> tuple[str, ...]:

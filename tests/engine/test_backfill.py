@@ -8,7 +8,8 @@ import pytest
 from msgspec import structs
 
 from scheduler.config import parse
-from scheduler.framework.effects import SetPromisedStart, SetQueueStatus
+from scheduler.engine.inputs import RunEnded
+from scheduler.framework.effects import SetGangStatus, SetPromisedStart, SetQueueStatus
 from scheduler.model.run_time import EXPECTED_RUN_SECONDS
 from tests.builders import PodBuilder, a_gang, a_node, a_pod
 from tests.queues.making import a_queue, a_world, of_queue
@@ -213,13 +214,6 @@ def test_nothing_is_due_when_nobody_waits() -> None:
     assert world.engine.next_deadline() is None
 
 
-def test_a_new_process_promises_again_what_its_predecessor_promised() -> None:
-    """All that it is made from is in the objects."""
-    world = World(*a_cluster(1), running("a", "n0", 8, 100), waiting("next")).wait(10)
-    world.restart().wait(10)
-    assert told(world, "next") == [100, 100]
-
-
 def test_places_in_queues_tell_what_was_promised() -> None:
     """Over HTTP; the status of a queue has no times, so that it is not written again for them."""
     world = a_world(8, a_queue("a"))
@@ -228,3 +222,57 @@ def test_places_in_queues_tell_what_was_promised() -> None:
     places = world.engine.queue_positions()["a"]
     assert [(place.name, place.promised_start) for place in places] == [("first", START + 100), ("second", None)]
     assert all(place.promised_start is None for effect in world.of(SetQueueStatus) for place in effect.pending)
+
+
+@pytest.mark.parametrize("is_gang", [True, False])
+def test_a_new_process_stands_by_what_was_promised(is_gang: bool) -> None:
+    """The end of who runs moves by 2 % meanwhile, so that no other start is told, and the error is measured by the old one."""
+    world = World(*a_cluster(1), running("a", "n0", seconds=500))
+    world.add(*([a_gang("big", 1), waiting("big-0").gang("big")] if is_gang else [waiting("big-0")])).wait(2)
+    world.change("a", annotations={EXPECTED_RUN_SECONDS: "510"})
+    world.restart().wait(100)
+    starts = (
+        {e.promised_start for e in world.of(SetGangStatus)}
+        if is_gang
+        else {e.start for e in world.of(SetPromisedStart)}
+    )
+    assert starts - {None} == {START + 500}
+    assert len(told(world, "big-0")) == (0 if is_gang else 1)
+    end(world, "a").wait(2)
+    assert [d.promised_start for d in world.decisions if d.result == "scheduled"] == [START + 500]
+
+
+def test_a_new_process_tells_a_start_that_has_moved() -> None:
+    """By more than a tenth: within the minute after it took over nothing is told, and then the new start."""
+    world = World(*a_cluster(1), running("a", "n0", seconds=500), waiting("big")).wait(2)
+    world.change("a", annotations={EXPECTED_RUN_SECONDS: "900"}).restart().wait(50)
+    assert told(world, "big") == [500]
+    assert told(world.wait(20), "big") == [500, 900]
+
+
+def test_a_new_process_withdraws_a_promise_that_it_cannot_make() -> None:
+    """Nothing is known of the end any more: the promise goes, though the pod waits on."""
+    world = World(*a_cluster(1), running("a", "n0", seconds=500), waiting("big")).wait(2)
+    world.change("a", annotations={}).add(running("c", "other", 1, seconds=5)).restart().wait(50)
+    assert told(world, "big") == [500, None]
+
+
+def test_a_new_process_learns_from_what_has_ended_before_it() -> None:
+    """Three runs of 200 s: the one that runs is expected to end after as long, and whoever waits is promised that."""
+    world = World(*a_cluster(1), configuration=configured(learnRunTimes="true"))
+    for number in range(3):
+        world.engine.handle(RunEnded(f"u{number}", ("default", "Job", "train-#"), START - 10 * number, 200.0))
+    pod = a_pod("train-7-x").gpus(8).owner("Job", "train-7").on("n0").phase("Running").build()
+    world.add(structs.replace(pod, started=START - 50), waiting("next")).wait(2)
+    assert told(world, "next") == [150]
+
+
+def test_a_new_process_learns_from_ended_members_of_gangs() -> None:
+    """As pods of Jobs are: they are shown as pods, and say when they ended."""
+    world = World(*a_cluster(1), configuration=configured(learnRunTimes="true"))
+    for number in range(3):
+        pod = a_pod(f"train-{number}-x").gpus(8).owner("Job", f"train-{number}").on("n0").phase("Succeeded").build()
+        world.add(structs.replace(pod, started=START - 900, ended=START - 700))
+    pod = a_pod("train-7-x").gpus(8).owner("Job", "train-7").on("n0").phase("Running").build()
+    world.add(structs.replace(pod, started=START - 50), waiting("next")).wait(2)
+    assert told(world, "next") == [150]

@@ -160,3 +160,34 @@ def test_nothing_is_learned_unless_that_is_wanted() -> None:
 def test_what_is_counted_or_drawn_in_a_name_does_not_tell_owners_apart(name: str, pattern: str) -> None:
     """CronJobs count, generated names are drawn from letters without vowels."""
     assert pattern_of(a_pod().owner("Job", name).build()) == ("default", "Job", pattern)
+
+
+def found(times: RunTimes, name: str, ended_at: float, seconds: float) -> None:
+    """Let a new process find a pod that ended before it."""
+    builder = a_pod(f"{name}-x").owner("Job", name).on("n")
+    pod = structs.replace(builder.build(), phase="Succeeded", started=ended_at - seconds, ended=ended_at)
+    times.ended(None, pod, NOW)
+
+
+def test_a_new_process_learns_from_pods_that_ended_before_it() -> None:
+    """They say when they ended; a pod that does not teaches nothing, and none is learned from twice."""
+    times = times_of(learns=True)
+    for number, seconds in enumerate((100, 300, 120)):
+        found(times, f"train-{number}", NOW - 50 * number, seconds)
+        found(times, f"train-{number}", NOW - 50 * number, seconds)
+    silent = structs.replace(a_pod("s").owner("Job", "train-9").on("n").build(), phase="Succeeded", started=NOW - 9)
+    times.ended(None, silent, NOW)
+    run = times.of(a_pod("new").owner("Job", "train-77").build())
+    assert run is not None
+    assert (run.seconds, run.samples) == (120, 3)
+    assert times.are_known
+
+
+def test_the_last_ends_count_in_whatever_order_they_are_found() -> None:
+    """Of 40 runs of 1 to 40 s, found from the last to the first, the 32 that ended last count: 9 to 40 s."""
+    times = times_of(learns=True)
+    for number in range(40, 0, -1):
+        found(times, f"train-{number}", NOW + 100 * number, float(number))
+    run = times.of(a_pod("new").owner("Job", "train-77").build())
+    assert run is not None
+    assert (run.samples, run.shortest, run.longest) == (32, 9, 40)

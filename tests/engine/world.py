@@ -22,10 +22,12 @@ from scheduler.framework.effects import (
     NominatePod,
     SetGangStatus,
     SetPodScheduled,
+    SetPromisedStart,
 )
 from scheduler.model import Budget, Gang, Node, Pod, PriorityClass, gang_key_of
 from scheduler.model.api import Condition
 from scheduler.model.gang import COMPLETE_PHASES
+from scheduler.model.promise import PROMISED_START, promise_text
 from scheduler.state.device_classes import DeviceClasses
 
 if TYPE_CHECKING:
@@ -193,7 +195,7 @@ class World:
     def pending(self, name: str) -> Any:
         return next(p for p in self.engine.pending() if p.name == name)
 
-    def _carry_out(self, effect: Effect) -> None:
+    def _carry_out(self, effect: Effect) -> None:  # noqa: C901 - one branch for each kind of effect
         match effect:
             case BindPod():
                 self._bind(effect)
@@ -201,6 +203,10 @@ class World:
                 self._evict(effect)
             case AnnotatePod():
                 self._annotate(effect)
+            case SetPromisedStart():
+                pod = self.pods.get(effect.pod.uid)
+                if pod is not None and not pod.node_name:
+                    self.add(_promised(pod, effect))
             case NominatePod() | SetPodScheduled():
                 pod = self.pods.get(effect.pod.uid)
                 if pod is not None and not pod.node_name:
@@ -214,6 +220,7 @@ class World:
                         "was_complete": was_complete,
                         "short_since": None,
                         "is_shrunk": False,
+                        "promised_start": effect.promised_start,
                     }
                     if effect.satisfied == "False":
                         since = self.now if gang.short_since is None else gang.short_since
@@ -294,6 +301,13 @@ class World:
     def bound_members(self, gang_name: str) -> int:
         keys = [gang_key_of(pod) for pod in self.pods.values() if pod.node_name]
         return sum(1 for key in keys if key is not None and key.name == gang_name)
+
+
+def _promised(pod: Pod, effect: SetPromisedStart) -> Pod:
+    """Return a pod with the condition that tells its start."""
+    told = {"status": "False"} if effect.start is None else {"status": "True", "message": promise_text(effect.start)}
+    others = [condition for condition in pod.conditions if condition.type != PROMISED_START]
+    return msgspec.structs.replace(pod, conditions=(*others, Condition(type=PROMISED_START, **told)))
 
 
 def _written(pod: Pod, effect: NominatePod | SetPodScheduled) -> Pod:

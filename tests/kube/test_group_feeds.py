@@ -17,13 +17,14 @@ from scheduler.engine.inputs import (
     PendingPodLeft,
     PodChanged,
     PodRemoved,
+    RunEnded,
 )
 from scheduler.kube.discovery import Api, Discovery
 from scheduler.kube.feeds import feeds
 from scheduler.kube.views import PodViews
 from scheduler.model.dialects import DIALECTS
 from scheduler.model.queue import Queue
-from tests.builders import a_pod
+from tests.builders import EPOCH, a_pod
 from tests.kube.scripted import COSCHEDULING, PATIENCE_SECONDS, PODS, Answer, ScriptedServer
 
 if TYPE_CHECKING:
@@ -62,14 +63,16 @@ class Turns:
 class Reading:
     """Feeds that run, and what they said."""
 
-    def __init__(self, client: Client, timing: Timing) -> None:
+    def __init__(self, client: Client, timing: Timing, *, learns: bool = False) -> None:
         """Make them."""
         self.inputs: list[Input] = []
         self.turns = Turns()
         self.discovery = Discovery(client, self.turns)
         views = PodViews(self.inputs.append)
         names = ["ai-scheduler", "other"]
-        self.feeds = feeds(client, self.inputs.append, views, self.discovery, DIALECTS, names, timing=timing)
+        self.feeds = feeds(
+            client, self.inputs.append, views, self.discovery, DIALECTS, names, timing=timing, learns=learns
+        )
 
     def gangs(self) -> list[Input]:
         """Return what was said of gangs."""
@@ -87,9 +90,9 @@ class Reading:
 
 
 @asynccontextmanager
-async def reading(client: Client, timing: Timing) -> AsyncIterator[Reading]:
+async def reading(client: Client, timing: Timing, *, learns: bool = False) -> AsyncIterator[Reading]:
     """Let all feeds run, and wait until all have listed or know that there is nothing."""
-    made = Reading(client, timing)
+    made = Reading(client, timing, learns=learns)
     tasks = [asyncio.create_task(part.run()) for part in (made.discovery, *made.feeds)]
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
@@ -315,3 +318,20 @@ async def test_pending_members_that_name_another_scheduler_are_told_and_its_othe
         }
         assert told == {"strange": ("somebody", "default/g", {}), "native": ("third", "default/n", {})}
         assert [item for item in read.inputs if isinstance(item, PendingPodLeft)] == [PendingPodLeft("uid-strange")]
+
+
+@pytest.mark.parametrize("learns", [True, False])
+async def test_pods_that_have_ended_tell_how_long_they_ran_if_that_is_learned(
+    server: ScriptedServer, client: Client, timing: Timing, learns: bool
+) -> None:
+    """A pod of no gang that ended well before the start; nothing else is known of it, and of one that failed nothing."""
+    for name, phase in (("train-1-x", "Succeeded"), ("train-2-x", "Failed")):
+        state = {"terminated": {"finishedAt": "2025-01-01T00:05:00Z"}}
+        pod = a_pod(name).owner("Workflow", name[:-2], "argoproj.io/v1alpha1").on("n", started=100.0).phase(phase)
+        server.put(PODS, pod.patch_status(containerStatuses=[{"name": "main", "state": state}]).manifest())
+    async with reading(client, timing, learns=learns) as read:
+        told = [item for item in read.inputs if isinstance(item, RunEnded)]
+        assert told == (
+            [RunEnded("uid-train-1-x", ("default", "Workflow", "train-#"), EPOCH + 300, 200.0)] if learns else []
+        )
+        assert not any(isinstance(item, PodChanged) for item in read.inputs)

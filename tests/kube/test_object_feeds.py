@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scheduler.engine.inputs import Input, ObjectChanged, ObjectRemoved
+from scheduler.engine.inputs import Input, ObjectChanged, ObjectRemoved, RunEnded
 from scheduler.kube.discovery import Discovery
 from scheduler.kube.feeds import feeds
-from scheduler.kube.standby import Standby
+from scheduler.kube.standby import MOST_RUNS, Standby
 from scheduler.kube.views import PodViews
 from scheduler.model import Namespace, Owner
 from scheduler.model.device_claims import DeviceClaim
@@ -159,3 +159,12 @@ async def test_what_may_not_be_read_holds_nothing_up(server: ScriptedServer, cli
     async with reading(client, timing) as read:
         assert read.objects() == []
         assert all(r.resource.is_optional for r in read.feeds if r.resource.path in [path for path, *_ in KINDS])
+
+
+def test_the_standby_picture_keeps_the_last_runs_that_ended() -> None:
+    """So that whoever takes over knows how long pods ran; a bounded number of them."""
+    picture = Standby()
+    runs = [RunEnded(f"u{number}", ("ns", "Job", "a"), 1.0, 1.0) for number in range(MOST_RUNS + 1)]
+    for run in runs:
+        picture.handle(run)
+    assert picture.inputs() == runs[1:]

@@ -25,6 +25,7 @@ from scheduler.model.gang import (
     Membership,
     Subgroup,
 )
+from scheduler.model.promise import moment_in
 from scheduler.model.times import parse_time
 from scheduler.model.topology_constraint import TopologyConstraint
 
@@ -81,6 +82,7 @@ def gang_from_api(api: ApiPodGroup, dialect: str = NAME) -> Gang:
         was_complete=_was_complete(api.status, dialect),
         problems=tuple(problems),
         **_shortfall(api.status),
+        promised_start=moment_in(api.status.promised_start),
     )
     return _with_own(gang, api.spec) if dialect == NAME else gang
 
