@@ -8,17 +8,19 @@ that does not delay it.  Without anybody that waits it costs nothing; the head c
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scheduler.framework.status import ClusterEvent, Code, Kind
 from scheduler.queues.admission import is_for_quota
+from scheduler.queues.keeping import is_kept_quota
 
 from .foresight import Foresight
+from .kept_quota import KeptQuota
 from .lack import places_on
 from .promises import Promises
 from .reservations import Reservation, looks_at
 from .run_times import RunTimes
+from .waiters import Waiter, pool_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterable
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from scheduler.framework.workload import Workload
 
     from .core import Core
+    from .kept_quota import Refusal
     from .looks import Look
     from .placement import Placer
     from .queue import Entry
@@ -43,22 +46,6 @@ SECONDS_AFTER_VAIN = 30.0
 LATENESS = 1.0
 
 
-@dataclass(slots=True)
-class Waiter:
-    """A workload that waits for room."""
-
-    #: Since it was refused first, and when it was looked ahead for last, seconds since the epoch.
-    since: float
-    #: Names the nodes that it could ever stand on: those who wait for the same ones have a head.
-    pool: bytes
-    planned_at: float = -math.inf
-    #: Nothing could be told then.
-    is_in_vain: bool = False
-    #: How often nodes were held for it in vain, and before when they are not held again.
-    holds: int = 0
-    rests_until: float = 0.0
-
-
 class Backfill:
     """Reservations of one engine."""
 
@@ -69,6 +56,7 @@ class Backfill:
         self._wishes = wishes
         self.run_times = RunTimes(core.cluster, learns=wishes.learn_run_times)
         self.promises = Promises()
+        self.quotas = KeptQuota(core, wishes, self.run_times, self._comes_before)
         self._waiters: dict[str, Waiter] = {}
         #: The head of each set of nodes that somebody waits for.
         self._heads: dict[bytes, str] = {}
@@ -100,6 +88,10 @@ class Backfill:
                 found[rows[name]] = looks
         access.reserved = found
 
+    def quota_refusal(self, entry: Entry, workload: Workload) -> Refusal | None:
+        """Return why a workload that is within its quota may not use it now, as it is kept for others."""
+        return self.quotas.refusal(entry, workload, self._bind(entry) if self._reservations else ())
+
     def leaves_room(self, entry: Entry, change: Change) -> bool:
         """Tell whether a node that gained room may have some that is not reserved before a workload. O(pods of the node)."""
         if change.node_name not in self._on or change.event != ClusterEvent.POD_REMOVED:
@@ -129,8 +121,7 @@ class Backfill:
         """Take that a workload was refused; tell whether it is to be looked ahead for now."""
         key, now = entry.workload.key, self._core.clock()
         if self._wishes.policy == "none" or not self._waits_for_room(entry, status):
-            self._drop(key)
-            self.left(key)
+            self._waits_for_else(entry, status, has_plan=has_plan)
             return False
         waiter = self._waiting(key, pool_of(placer), now)
         if has_plan:
@@ -203,6 +194,10 @@ class Backfill:
 
     def left(self, key: str) -> None:
         """Take that a workload does not wait for room any more."""
+        self.quotas.left(key)
+        self._waits_no_more(key)
+
+    def _waits_no_more(self, key: str) -> None:
         waiter = self._waiters.pop(key, None)
         if waiter is None:
             return
@@ -264,9 +259,19 @@ class Backfill:
 
     def _waits_for_room(self, entry: Entry, status: Status) -> bool:
         """Tell whether room is all that a workload waits for, which will be there in time."""
-        is_ours = next(iter(entry.workload.pods.values())).scheduler_name not in self._exempt
         is_final = status.code is not Code.UNSCHEDULABLE or (status.reasons and status.reasons[0].kind is Kind.NEVER)
-        return is_ours and not is_final and not is_for_quota(status)
+        return self._is_ours(entry) and not is_final and not is_for_quota(status) and not is_kept_quota(status)
+
+    def _waits_for_else(self, entry: Entry, status: Status, *, has_plan: bool) -> None:
+        """Take that what a workload waits for is not room: quota may be kept for it."""
+        self._drop(entry.workload.key)
+        self._waits_no_more(entry.workload.key)
+        if self._wishes.policy != "none" and self._is_ours(entry):
+            self.quotas.refused(entry, status, has_plan=has_plan)
+
+    def _is_ours(self, entry: Entry) -> bool:
+        """Tell whether something may be reserved for a workload at all."""
+        return next(iter(entry.workload.pods.values())).scheduler_name not in self._exempt
 
     def _comes_before(self, key: str, other: str) -> bool:
         """Tell whether a workload is tried before another; one that is not in the queue is before nobody."""
@@ -381,8 +386,3 @@ class Backfill:
             self._core.cluster.released.extend(one.nodes if released is None else released)
         if is_told and self.promises.forget(key) and (entry := self._core.queue.get(key)) is not None:
             self._core.reporter.promised(entry.workload, None, self._core.clock())
-
-
-def pool_of(placer: Placer) -> bytes:
-    """Return what names the nodes on which some pod of a workload could stand if they were empty."""
-    return b"|".join(sorted({candidate.pool() for candidate in placer.candidates}))

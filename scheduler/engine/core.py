@@ -14,6 +14,7 @@ from scheduler.framework.status import ClusterEvent, Code
 from scheduler.model.checkpoints import notice_seconds
 from scheduler.plugins import BASE_ARGS, BASES, BUILT_IN
 from scheduler.queues.admission import asks_of, is_for_quota
+from scheduler.queues.keeping import is_kept_quota
 from scheduler.queues.queues import Queues
 from scheduler.state.cluster import ClusterState
 
@@ -147,6 +148,8 @@ class Core:
         """Ask the plugins that refused a workload whether a change could cure it."""
         if is_for_quota(entry.refusal) and change.event != ClusterEvent.QUEUE_CHANGED:
             return self.queues.has_quota(entry.workload)
+        if is_kept_quota(entry.refusal) and change.event != ClusterEvent.QUEUE_CHANGED:
+            return self.backfill.quota_refusal(entry, entry.workload) is None
         return self.backfill.leaves_room(entry, change) and self._asks_plugins(entry, change)
 
     def _asks_plugins(self, entry: Entry, change: Change) -> bool:

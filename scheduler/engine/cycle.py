@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from .candidates import Candidate
     from .certificates import Shortfall
+    from .kept_quota import Refusal
     from .placement import Placer
 
 Steps = Generator[int, None, "Outcome"]
@@ -75,6 +76,8 @@ class Quota(NamedTuple):
     is_on: bool = False
     #: Why the workload may not be placed now.
     refusal: Status | None = None
+    #: Why it may not be though it has quota, as that is kept for others, and when that ends; nobody makes room for it then.
+    kept: Refusal | None = None
 
 
 class Cycle:
@@ -114,6 +117,9 @@ class Cycle:
             text = f"{self._workload.key.rpartition(':')[2]}: {self._placer.problem}"
             return Outcome(Status.unresolvable(Reason("UnknownLevel", text, _LEVEL_CURES, Kind.NOT_NOW)))
         yield from self._placer.evaluate()
+        if self._quota.kept is not None:
+            self._retry_at = self._quota.kept.retry_at
+            return Outcome(status=self._quota.kept.status, shown=self._missing())
         if self._quota.refusal is not None:
             return (yield from self._beyond_quota(self._quota.refusal))
         return (yield from self._place())

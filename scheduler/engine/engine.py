@@ -174,7 +174,8 @@ class Engine:
                 core.set_aside(live, error.status, (), now)
                 continue
             left = core.preempting.waits_for(live.key, now)
-            quota = Quota(core.queues.is_on, admission.status)
+            kept = core.backfill.quota_refusal(entry, attempted) if admission.status is None else None
+            quota = Quota(core.queues.is_on, admission.status, kept)
             cycle = Cycle(core.runtime_of(attempted), core.access.snapshot, attempted, placer, left, quota)
             self._attempt = Attempt(entry, attempted, placer, cycle.run())
             return True

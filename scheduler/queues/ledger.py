@@ -24,7 +24,7 @@ from scheduler.model.preemptibility import is_firm
 from .membership import Home, Membership, Wish, wish_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from scheduler.framework.workload import Workload
     from scheduler.model import GangKey, Pod
@@ -130,6 +130,12 @@ class Ledger:
     def charge_of(self, uid: str) -> Charge | None:
         """Return what a pod counts for; None if it does not."""
         return self._charges.get(uid)
+
+    def charges_in(self, node: Node) -> Iterator[tuple[str, Charge]]:
+        """Yield the uid and the charge of each pod that counts in a queue, or below it. O(charged pods)."""
+        for uid, charge in self._charges.items():
+            if charge.node is node or node in charge.node.path():
+                yield uid, charge
 
     def waits(self, workload: Workload) -> Node:
         """Count what a workload waits for; return its queue."""

@@ -14,6 +14,7 @@ from scheduler.model.queue import Queue
 from .admission import Admission, admit, asks_of
 from .fairness import Fairness
 from .history import History
+from .keeping import Claim
 from .ledger import Ledger
 from .membership import Membership
 from .order import Group, Head, Order
@@ -157,6 +158,18 @@ class Queues:
             return Admission(pods)
         self._refresh(self._books)
         return admit(workload, pods, self._node_of(workload, self._books), self._books.ledger)
+
+    def claim_of(self, workload: Workload) -> Claim | None:
+        """Return what a workload asks of its queue at once; None without queues."""
+        if self._books is None:
+            return None
+        self._refresh(self._books)
+        return Claim(self._node_of(workload, self._books), asks_of(workload), workload.pods.keys())
+
+    def ledger(self) -> Ledger:
+        """Return the books; there must be queues."""
+        assert self._books is not None
+        return self._books.ledger
 
     def has_quota(self, workload: Workload) -> bool:
         """Tell whether a workload that was refused for its quota would not be now."""
