@@ -14,6 +14,7 @@ from scheduler.framework.status import ClusterEvent, Code, Kind
 from scheduler.queues.admission import is_for_quota
 from scheduler.queues.keeping import is_kept_quota
 
+from .delays import Delays
 from .foresight import Foresight
 from .kept_quota import KeptQuota
 from .lack import places_on
@@ -87,6 +88,10 @@ class Backfill:
             if looks := looks_at(row, self._binding, self.run_times, now, now, end):
                 found[rows[name]] = looks
         access.reserved = found
+
+    def delays(self, workload: Workload) -> Delays:
+        """Return whom a workload could delay that is tried now, after `begin`."""
+        return Delays(self._core, self.run_times, workload, self._binding, self._end_of(workload, self._core.clock()))
 
     def quota_refusal(self, entry: Entry, workload: Workload) -> Refusal | None:
         """Return why a workload that is within its quota may not use it now, as it is kept for others."""

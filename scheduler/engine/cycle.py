@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from .candidates import Candidate
     from .certificates import Shortfall
+    from .delays import Delays
     from .kept_quota import Refusal
     from .placement import Placer
 
@@ -40,6 +41,8 @@ Steps = Generator[int, None, "Outcome"]
 #: How many domains of one level are tried to the end before the best is chosen.
 MOST_DOMAINS = 8
 #: What changes about the workload itself makes it worth another attempt anyway.
+#: So many other places are tried for a workload that would delay somebody.
+MOST_TRIES = 8
 _NO_ROOM_CURES = ClusterEvent.NODE_ANY | ClusterEvent.POD_REMOVED
 _NEVER_CURES = ClusterEvent.NODE_ANY
 #: Room, where domains are, and who else asks for them.
@@ -69,6 +72,12 @@ class Outcome:
     retry_at: float | None = None
 
 
+def _would_delay(whom: str) -> Status:
+    """Return the refusal of a workload that has room only where it would spoil a promise."""
+    text = f"wherever there is room, {whom} could not start when it was promised"
+    return Status.unschedulable(Reason("WouldDelay", text, _NO_ROOM_CURES, Kind.NOT_NOW))
+
+
 class Quota(NamedTuple):
     """What queues say of an attempt."""
 
@@ -85,9 +94,15 @@ class Cycle:
 
     def __init__(
         self, runtime: Runtime, snapshot: Snapshot, workload: Workload, placer: Placer, victims_left: int = 0,
-        quota: Quota | None = None,
+        quota: Quota | None = None, delays: Delays | None = None,
     ) -> None:  # fmt: skip
-        """Take everything that the attempt depends on; `victims_left` of an earlier plan are still there."""
+        """Take everything that the attempt depends on; `victims_left` of an earlier plan are still there.
+
+        `delays` tells whom a placement would keep from starting when it was promised.
+        """
+        self._delays = delays
+        #: Whom every place that was found would delay.
+        self._delayed = ""
         self._victims_left = victims_left
         self._quota = quota or Quota()
         self._retry_at: float | None = None
@@ -138,8 +153,10 @@ class Cycle:
     def _place(self) -> Steps:
         refusal = (early := self._early()) or self._bounds()
         if refusal is None:
-            if (where := (yield from self._where())) is not None:
+            if (where := (yield from self._harmless())) is not None:
                 return Outcome(placed=dict(self._placer.placed), domain=where, shown=self._placer.candidates[0])
+            if self._delayed:
+                return Outcome(status=_would_delay(self._delayed), shown=self._placer.candidates[0])
             yield from self._placer.evaluate()
         shown = self._missing()
         status = self._refusal(refusal, shown)
@@ -159,6 +176,31 @@ class Cycle:
             head = _with_text(status.reasons[0], f"{status.reasons[0].text} {message}")
             outcome.status = Status(status.code, (head, *status.reasons[1:]), status.plugin)
         return outcome
+
+    def _harmless(self) -> Generator[int, None, str | None]:
+        """Do what `_where` does, and look for other places while somebody would start later than promised for it."""
+        where = yield from self._where()
+        if where is None or not self._delays:
+            return where
+        allowed = np.ones(len(self._snapshot.all_rows), dtype=np.bool_)
+        for _ in range(MOST_TRIES):
+            whom = yield from self._delays.whom(self._placer.placed)
+            if not whom:
+                return where
+            allowed[[row for _, row in self._placer.placed.values()]] = False
+            self._placer.clear()
+            if not self._delayed and (yield from self._delays.whom({})):
+                break  # it would be late anyway
+            self._delayed = whom
+            yield from self._placer.evaluate()
+            if not (yield from self._placer.place_all(self._workload.needed, allowed)):
+                return None
+            where = self._placer.region
+        else:
+            self._placer.clear()
+            return None
+        yield from self._placer.evaluate()
+        return (yield from self._where())
 
     def _where(self) -> Generator[int, None, str | None]:
         """Place the workload; return the path of its domain, empty for the whole cluster, or None if there is no place."""

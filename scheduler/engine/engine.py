@@ -176,7 +176,8 @@ class Engine:
             left = core.preempting.waits_for(live.key, now)
             kept = core.backfill.quota_refusal(entry, attempted) if admission.status is None else None
             quota = Quota(core.queues.is_on, admission.status, kept)
-            cycle = Cycle(core.runtime_of(attempted), core.access.snapshot, attempted, placer, left, quota)
+            delays = core.backfill.delays(attempted)
+            cycle = Cycle(core.runtime_of(attempted), core.access.snapshot, attempted, placer, left, quota, delays)
             self._attempt = Attempt(entry, attempted, placer, cycle.run())
             return True
         return False

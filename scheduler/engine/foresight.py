@@ -7,6 +7,7 @@ workload fits; then everything is put back.  It is a generator, as a cycle is, a
 from __future__ import annotations
 
 from bisect import bisect_right
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from .reservations import Reservation, looks_at
 from .run_times import runs_on
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Mapping, Sequence
 
     from scheduler.framework.workload import Workload
     from scheduler.model import Pod
@@ -79,6 +80,8 @@ class Foresight:
         self._holds = holds
         self._now = core.clock()
         self._seconds = run_times.longest_of(self._pods)
+        #: Pods that are only thought to be on the snapshot, with their rows.
+        self._beside: Mapping[str, tuple[Pod, int]] = MappingProxyType({})
 
     def run(self) -> Generator[int, None, Reservation | None]:
         """Return what may be reserved; None if it cannot be told. The snapshot is left as it was."""
@@ -99,9 +102,27 @@ class Foresight:
             departures.go_to(-1.0)
             core.access.reserved = {}
 
+    def is_possible(self, moment: float, beside: Mapping[str, tuple[Pod, int]]) -> Generator[int, None, bool]:
+        """Tell whether the workload would find a place at a moment beside pods that are on the snapshot as it is now.
+
+        `beside` are those of them that are only thought to be there, with their rows. Everything is as it was then.
+        """
+        access, snapshot = self._core.access, self._core.access.snapshot
+        former, self._beside = (access.reserved, access.promised), beside
+        access.reserved, access.promised = {}, {}
+        departures: _Departures | None = None
+        try:
+            rows = yield from self._open_rows()
+            departures = _Departures(snapshot, [end for end in self._ends(snapshot, rows) if end.uid not in beside])
+            return bool((yield from self._fits(departures, moment)))
+        finally:
+            if departures is not None:
+                departures.go_to(-1.0)
+            access.reserved, access.promised = former
+
     def _open_rows(self) -> Generator[int, None, list[int]]:
         """Return the rows where some pod of the workload could stand if others left."""
-        placer = self._core.access.placer(self._workload, self._pods)
+        placer = self._core.access.placer(self._workload, self._pods, self._beside)
         yield from placer.evaluate()
         return [int(row) for row in np.flatnonzero(np.logical_or.reduce([c.curable() for c in placer.candidates]))]
 
@@ -165,7 +186,7 @@ class Foresight:
         core, snapshot = self._core, self._core.access.snapshot
         yield 1 + departures.go_to(moment) // 10
         core.access.reserved = self._reserved(snapshot, moment)
-        placer = core.access.placer(self._workload, self._pods)
+        placer = core.access.placer(self._workload, self._pods, self._beside)
         cycle = Cycle(core.runtime_of(self._workload), snapshot, self._workload, placer)
         yield from placer.evaluate()
         return cycle, placer

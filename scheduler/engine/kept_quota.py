@@ -104,6 +104,10 @@ class KeptQuota:
             if self._core.queue.get(other) is not None:
                 self._core.queue.retry(other, self._core.clock())
 
+    def keep_from(self, key: str, other: str) -> None:
+        """Try a workload again, which is kept back for another one, as soon as that has left."""
+        self._kept_from.setdefault(key, {})[other] = None
+
     def refusal(self, entry: Entry, workload: Workload, reserved: Iterable[Reservation]) -> Refusal | None:
         """Return why a workload, which has quota, may not use it; None if it may. `reserved` are the reservations that bind it."""
         core, reserved = self._core, tuple(reserved)
@@ -120,7 +124,7 @@ class KeptQuota:
                 continue
             found = clash(kept.claim, claim, core.queues.ledger(), self._gone_by(kept.start, now))
             if found is not None:
-                self._kept_from.setdefault(kept.key, {})[workload.key] = None
+                self.keep_from(kept.key, workload.key)
                 when = "until it fits" if kept.start is None else f"from {time_text(kept.start)} on"
                 retry_at = kept.until if kept.start is None else kept.start + LATENESS
                 return Refusal(found.status(kept.whom, when), retry_at if now < retry_at < math.inf else None)
