@@ -35,8 +35,8 @@ def topology() -> None:
 def show(source: str, product: str, free: str | None, output: str) -> None:
     """Print a machine, and the best set of GPUs of each size.
 
-    FILE is the text of `nvidia-smi topo -m`, the value of the annotation node-topology, or a manifest of a NodeTopology or a Node; - is
-    standard input. What is no file is the name of a NODE of the cluster that kubectl speaks to.
+    FILE is the text of `nvidia-smi topo -m`, the value of the annotation node-topology, or manifests of a NodeTopology, a Node or its
+    ResourceSlices; - is standard input. What is no file is the name of a NODE of the cluster that kubectl speaks to.
 
     \b
       nvidia-smi topo -m | ai-scheduler topology show -

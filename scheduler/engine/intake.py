@@ -317,11 +317,20 @@ class Intake:
             self._core.cluster.look_again(key[1])
         if kind is NodeTopology:
             self._machines.look(key[1])
+        if kind is DeviceSlice:
+            self._slices_differ(key, former)
         if kind is DeviceClaim and self._gave_back(key, former):
             self._core.changed(ClusterEvent.DEVICES_CHANGED, key=key)
         if event is not None:
             self._core.changed(event, key[1] if kind in _OF_NODES else "", key=key)
             self._commit.recheck()
+
+    def _slices_differ(self, key: Key, former: object) -> None:
+        """Look again at the nodes whose machine a slice tells, or told."""
+        for each in (former, self._core.cluster.objects.get(DeviceSlice, *key)):
+            if isinstance(each, DeviceSlice) and (name := each.where.node_name):
+                self._core.cluster.look_again(name)
+                self._machines.look(name)
 
     def _gave_back(self, key: Key, former: object) -> bool:
         """Tell whether a claim has devices no more, or may have had some that nobody has seen it have."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from scheduler.framework.effects import ObjectRef
 from scheduler.model.gang import PREFIX
 from scheduler.model.node_topology import NodeTopology
+from scheduler.state.slice_machines import SliceMachines
 from scheduler.topology import Source, read_machine
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class MachineWarnings:
     def __init__(self, core: Core) -> None:
         """Take where nodes are known and warnings go."""
         self._core = core
+        self._slices = SliceMachines(core.cluster.objects)
         self._said: set[tuple[str, str]] = set()
 
     def look(self, node_name: str) -> None:
@@ -37,7 +39,8 @@ class MachineWarnings:
         node, topology = cluster.nodes.get(node_name), cluster.objects.get(NodeTopology, "", node_name)
         if node is None or not node.allocatable.get(GPU):
             return
-        reading = read_machine(node.labels, node.annotations, topology, gpu_count=node.allocatable[GPU])
+        told, offered = self._slices.machine_of(node_name), node.allocatable[GPU]
+        reading = read_machine(node.labels, node.annotations, topology, gpu_count=offered, of_slices=told)
         for source, text in reading.problems:
             self._say(node, topology if source is Source.OBJECT else None, source, text)
 

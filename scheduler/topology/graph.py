@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import networkx as nx
@@ -167,6 +168,19 @@ def machine_of_graph(name: str, graph: nx.Graph[str], *, is_known: bool = True, 
         nic_pcie=to_nics,
         fingerprint=_fingerprint(graph, is_known=is_known, is_whole=is_whole),
     )
+
+
+@lru_cache(maxsize=512)
+def with_links_of(machine: Machine, links: Machine) -> Machine:
+    """Return a machine with the NVLinks of another one of as many GPUs; its PCIe switches, NUMA nodes and NICs stay."""
+    graph: nx.Graph[str] = nx.Graph(machine.graph)
+    graph.remove_nodes_from(_nodes_of(graph, NodeKind.NVSWITCH))
+    graph.remove_edges_from([(a, b) for a, b, edge in graph.edges(data=True) if edge["kind"] is LinkKind.NVLINK])
+    graph.add_nodes_from((name, links.graph.nodes[name]) for name in _nodes_of(links.graph, NodeKind.NVSWITCH))
+    graph.add_edges_from(
+        (one, other, edge) for one, other, edge in links.graph.edges(data=True) if edge["kind"] is LinkKind.NVLINK
+    )
+    return machine_of_graph(links.name, graph, is_known=True, is_whole=machine.is_whole)
 
 
 def _nodes_of(graph: nx.Graph[str], kind: NodeKind) -> list[str]:

@@ -8,11 +8,12 @@ node has, becomes a problem, and the next one counts.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from .annotation import NODE_TOPOLOGY_ANNOTATION, parse_node_topology
-from .graph import MAX_GPUS, Machine, TopologyError
+from .graph import MAX_GPUS, Machine, TopologyError, with_links_of
 from .machines import COUNT_LABEL, PRODUCT_LABEL, board_of, counts_whole_gpus, known_machine, parse_count
 from .told import machine_of_told
 
@@ -69,10 +70,12 @@ def read_machine(
     """Return the machine of a node from the best source that can be used; never raises.
 
     `gpu_count` is how many GPUs the node offers; it counts where no label tells how many there are.  `of_slices` is the machine
-    that the node's ResourceSlices tell.
+    that the node's ResourceSlices tell; where a device plugin offers another number of GPUs, they speak of others.  Slices
+    tell NVLinks alone, so PCIe switches and NICs are those of the object or the annotation.
     """
-    if of_slices is not None:
-        return Reading(of_slices, Source.SLICES)
+    if of_slices is not None and gpu_count in (0, of_slices.gpu_count):
+        layout = _layout_of(labels, annotations, topology, of_slices.gpu_count)
+        return Reading(of_slices if layout is None else with_links_of(layout, of_slices), Source.SLICES)
     problems: list[Problem] = []
     if topology is not None:
         try:
@@ -91,6 +94,19 @@ def read_machine(
                 problems.append(Problem(source, _unknown_text(labels, machine)))
             return Reading(machine, source if machine is not None else None, tuple(problems))
     return Reading(None, None, tuple(problems))
+
+
+def _layout_of(
+    labels: Mapping[str, str], annotations: Mapping[str, str], topology: NodeTopology | None, gpu_count: int
+) -> Machine | None:
+    """Return what the object, else the annotation, tells of a machine of so many GPUs; None if neither can be used."""
+    found = None
+    with suppress(TopologyError):  # what is wrong there is no matter while slices tell the machine
+        if topology is not None:
+            found = _machine_of_object(labels, topology, gpu_count)
+        elif NODE_TOPOLOGY_ANNOTATION in annotations:
+            found = machine_of(labels, annotations)
+    return found if found is not None and found.gpu_count == gpu_count else None
 
 
 def _machine_of_object(labels: Mapping[str, str], topology: NodeTopology, gpu_count: int) -> Machine:

@@ -11,6 +11,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from scheduler.cli.main import main
+from tests.devices.cases import slice_of
 
 DATA = Path(__file__).parents[1] / "topology" / "data"
 SAMPLES = sorted(DATA.glob("*.txt"))
@@ -83,6 +84,20 @@ def test_node_with_labels_is_a_machine_too():
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": labels}, "status": {}}
     for document in (node, {"kind": "List", "items": [node]}):
         assert call("show", "-", stdin=json.dumps(document)).stdout.startswith("8 GPUs")
+
+
+def test_slices_tell_the_machine_before_labels_do():
+    """Eight V100 by the name of their product, whatever the label says; alone they tell as much."""
+    labels = {"nvidia.com/gpu.product": "NVIDIA-L4", "nvidia.com/gpu.count": "8"}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": labels}, "status": {}}
+    product = {"string": "Tesla V100-SXM2-16GB"}
+    devices = [{"name": f"g{i}", "attributes": {"index": {"int": i}, "productName": product}} for i in range(8)]
+    told = {"kind": "ResourceSlice", **slice_of(*devices)}
+    for items in ([node, told], [told]):
+        shown = json.loads(call("show", "-", "-o", "json", stdin=json.dumps({"kind": "List", "items": items})).stdout)
+        pair = shown["best"][1]
+        assert pair["gigabytesPerSecond"] == 50
+        assert pair["gpus"] in [[0, 3], [0, 4], [1, 2], [1, 5], [2, 3], [4, 7], [5, 6], [6, 7]]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 from scheduler.config import parse
 from scheduler.engine import inputs as i
 from scheduler.engine.intake import node_difference
+from scheduler.framework.effects import BindPod
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import ClusterEvent, Reason, Status
 from scheduler.model import Namespace, Owner
@@ -25,6 +26,7 @@ from scheduler.model.storage import (
 )
 from tests.builders import a_node, a_pod
 
+from .device_world import DeviceWorld, node_slice
 from .world import World
 
 if TYPE_CHECKING:
@@ -132,6 +134,19 @@ def test_product_that_nobody_knows_is_said_once_however_many_nodes_have_it() -> 
     assert [(event.regarding.kind, event.regarding.name) for event in world.events("UnknownMachine")] == [
         ("Node", "n0"), ("Node", "n1"),
     ]  # fmt: skip
+
+
+def test_slices_that_name_a_product_make_an_unknown_label_no_fault() -> None:
+    """They are trusted more; pods on the node are placed by what they tell as soon as they are there."""
+    node = a_node("n").gpus(2).cpu(8).label("nvidia.com/gpu.product", "NVIDIA-Z").label("nvidia.com/gpu.count", "2")
+    product = {"productName": {"string": "NVIDIA H100 80GB HBM3"}}
+    devices = [{"name": f"g{i}", "attributes": {"index": {"int": i}, **product}} for i in range(2)]
+    made = DeviceWorld(slices=[node_slice("n", *devices)])
+    made.add(node).run()
+    assert made.events("UnknownMachine") == []
+    made.add(a_pod("p").gpus(2)).run()
+    (bound,) = [effect for effect in made.effects if isinstance(effect, BindPod)]
+    assert "bandwidth-gbps=450" in bound.annotations["scheduling.ai-scheduler.io/placement"]
 
 
 def test_topology_of_other_gpus_than_the_node_has_is_said_at_the_object_and_blocks_nobody() -> None:

@@ -18,12 +18,15 @@ from scheduler.config import parse
 from scheduler.engine.access import Access, Ties
 from scheduler.engine.flights import Flights
 from scheduler.framework.cycle_state import CycleState
+from scheduler.model.device_api import ApiResourceSlice
+from scheduler.model.devices import DeviceSlice, device_slice_from_api
 from scheduler.model.node_topology import DeviceReport, Links, NodeTopology, ToldGpu, ToldMachine, ToldNic
 from scheduler.plugins.nvlink_topology import NVLinkTopology, NVLinkTopologyArgs
 from scheduler.plugins.nvlink_topology.occupancy import LEAST_REMEMBERED
 from scheduler.state.cluster import ClusterState
-from scheduler.topology import NODE_TOPOLOGY_ANNOTATION, parse_gpus
+from scheduler.topology import NODE_TOPOLOGY_ANNOTATION, known_machine, parse_gpus, read_machine
 from tests.builders import GPU, a_gang, a_node, a_pod
+from tests.engine.device_world import node_slice
 from tests.engine.world import World
 from tests.plugins.calling import scores, skips
 
@@ -73,6 +76,9 @@ class Desk:
         """Bring a node, a pod or a gang into the cluster."""
         if hasattr(thing, "allocatable"):
             self.cluster.set_node(thing)
+        elif isinstance(thing, DeviceSlice):
+            self.cluster.objects.put(thing)
+            self.cluster.look_again(thing.where.node_name or "")
         elif isinstance(thing, NodeTopology):
             self.cluster.objects.put(thing)
             self.cluster.look_again(thing.name)
@@ -523,6 +529,43 @@ def test_object_goes_before_labels_as_soon_as_it_is_there():
     assert desk.scores(2) == [90]  # the best there is, after which nothing is left
     (pod,) = desk.reserve("n", a_pod("p").gpus(2))
     assert desk.gpus(pod) == "1,3"
+
+
+def a_slice(node: str, product: str = "NVIDIA H100 80GB HBM3", gpus: int = 4) -> DeviceSlice:
+    """Return what a driver publishes of a node: GPUs of a product."""
+    attributes = {"productName": {"string": product}}
+    devices = [{"name": f"g{i}", "attributes": {"index": {"int": i}, **attributes}} for i in range(gpus)]
+    return device_slice_from_api(msgspec.convert(node_slice(node, *devices), ApiResourceSlice))
+
+
+def test_slices_go_before_the_object_and_labels_as_soon_as_they_are_there():
+    """The label and the object know of no links or of one; four H100 of one board are joined in pairs by 6 of their 18 links."""
+    desk = Desk(machine("n", L4, 4))
+    assert desk.scores(2) == [10]
+    desk.add(a_topology("n", {(1, 3): 4}))
+    desk.add(a_slice("n"))
+    (pod,) = desk.reserve("n", a_pod("p").gpus(2))
+    assert desk.annotations(pod)[PLACEMENT].startswith("quality=100;bandwidth-gbps=150;")
+
+
+def test_slices_tell_links_and_the_object_nics():
+    """The object says that NVSwitches join all GPUs, and which NIC is near whom: of that, the NICs stay."""
+    told = railed("n")
+    found = read_machine({}, {}, told, gpu_count=4, of_slices=known_machine(H100, 4)).machine
+    assert found is not None
+    assert [nic.name for nic in found.nics] == ["mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3"]
+    alone = read_machine({}, {}, told, gpu_count=4).machine
+    assert alone is not None
+    assert np.array_equal(found.nic_pcie, alone.nic_pcie)
+    assert np.array_equal(found.nvlink_gbps, known_machine(H100, 4).nvlink_gbps)
+    assert not np.array_equal(found.nvlink_gbps, alone.nvlink_gbps)
+
+
+def test_slices_of_other_gpus_than_the_device_plugin_offers_change_nothing():
+    """They speak of those that are allocated by claims."""
+    desk = Desk(machine("n", L4, 4))
+    desk.add(a_slice("n", gpus=2))
+    assert desk.scores(2) == [10]
 
 
 def test_reported_gpus_are_chosen_from_and_published_as_such():

@@ -141,7 +141,9 @@ def test_sources_are_trusted_in_order():
     annotations = {NODE_TOPOLOGY_ANNOTATION: '{"gpus": 4, "links": [[0, 1, 300]]}'}
     labels = V100 | {"nvidia.com/gpu.count": "4"}
     slices, topology = known_machine("NVIDIA-L40S", 4), half_a_dgx1()
-    assert read_machine(labels, annotations, topology, of_slices=slices)[:2] == (slices, Source.SLICES)
+    told = read_machine(labels, annotations, topology, of_slices=slices)
+    assert told.machine is not None
+    assert (told.machine.name, told.source, told.machine.nvlink_gbps.any()) == (slices.name, Source.SLICES, False)
     assert read_machine(labels, annotations, topology).source is Source.OBJECT
     assert read_machine(labels, annotations).machine.nvlink_gbps[0, 1] == 300
     assert read_machine(labels, {}).machine == known_machine("Tesla-V100-SXM2-16GB", 4)

@@ -159,6 +159,8 @@ class Known(NamedTuple):
 
     node: Node
     topology: NodeTopology | None
+    #: The machine that slices tell.
+    told: Machine | None
     #: None unless the resource counts whole GPUs.
     machine: Machine | None
     #: What could not be used, as a sentence; empty if all is well.
@@ -169,7 +171,9 @@ class Known(NamedTuple):
     @property
     def report(self) -> DeviceReport | None:
         """What the node agent has seen, where the machine is the one that it speaks of."""
-        return self.topology.report if self.topology is not None and not self.problem else None
+        if self.topology is None or self.problem or self.machine is None:
+            return None
+        return self.topology.report if len(self.topology.machine.gpus) == self.machine.gpu_count else None
 
 
 class Standing(RowFollower):
@@ -196,13 +200,17 @@ class Occupancy:
 
     def __init__(
         self, resource: str, nic_names: Sequence[str], ask_of: Callable[[Pod], Ask],
-        topologies: Callable[[str], NodeTopology | None],
+        topologies: Callable[[str], NodeTopology | None], told: Callable[[str], Machine | None],
     ) -> None:  # fmt: skip
-        """Start without knowledge; `ask_of` returns what a pod asks for, `topologies` the NodeTopology of a node."""
+        """Start without knowledge; `ask_of` returns what a pod asks for, `topologies` the NodeTopology of a node.
+
+        `told` returns the machine that the slices of a node tell.
+        """
         self._resource = resource
         self._nic_names = nic_names
         self._ask_of = ask_of
         self._topology_of = topologies
+        self._told = told
         self._situations = Situations()
         #: Row to its pods and its situation: true while a row of that identity holds the same pods in the same order.
         self._seen: dict[Row, tuple[tuple[str, ...], int]] = {}
@@ -284,17 +292,17 @@ class Occupancy:
 
     def read(self, node: Node) -> Known:
         """Return what is known of a node's machine."""
-        known, topology = self._known.get(node.name), self._topology_of(node.name)
-        if known is not None and known.node is node and known.topology is topology:
+        known, topology, told = self._known.get(node.name), self._topology_of(node.name), self._told(node.name)
+        if known is not None and known.node is node and known.topology is topology and known.told is told:
             return known
         offered = node.allocatable.get(self._resource, 0)
-        reading = read_machine(node.labels, node.annotations, topology, gpu_count=offered)
+        reading = read_machine(node.labels, node.annotations, topology, gpu_count=offered, of_slices=told)
         problem = next((problem.text for problem in reading.problems if problem.source is not Source.LABEL), "")
         problem = problem or next((p.text for p in reading.problems if reading.machine is None), "")
         machine = reading.machine if reading.machine is not None and reading.machine.is_whole else None
         nics = len(machine.nics) if machine is not None else 0
         is_exclusive = 0 < nics_in(node.allocatable, self._nic_names) <= nics
-        known = self._known[node.name] = Known(node, topology, machine, problem, is_exclusive)
+        known = self._known[node.name] = Known(node, topology, told, machine, problem, is_exclusive)
         return known
 
     def _number_of(self, row: Row) -> int:

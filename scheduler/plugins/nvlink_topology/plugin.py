@@ -19,6 +19,7 @@ from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import ClusterEvent, Code, Reason, Status
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model.node_topology import NodeTopology
+from scheduler.state.slice_machines import SliceMachines
 from scheduler.topology import (
     NIC_SCOPE_ANNOTATION,
     TopologyError,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from scheduler.model import Pod
     from scheduler.state.rows import Row
     from scheduler.state.snapshot import Ints, Nodes
+    from scheduler.topology import Machine
 
 NAME = "NVLinkTopology"
 DOMAIN_ANNOTATION = "scheduling.ai-scheduler.io/domain"
@@ -73,7 +75,10 @@ class NVLinkTopology(Plugin):
         """Start without memory: after a restart, the annotations of bound pods tell as much."""
         super().__init__(args or NVLinkTopologyArgs(), handle)
         self._resource: str = self.args.resource_name
-        self._occupancy = Occupancy(self._resource, self.args.nic_resource_names, self._ask_of, self._topology_of)
+        self._machines: SliceMachines | None = None
+        self._occupancy = Occupancy(
+            self._resource, self.args.nic_resource_names, self._ask_of, self._topology_of, self._told_by_slices
+        )
 
     @property
     def problems(self) -> dict[str, str]:
@@ -143,6 +148,12 @@ class NVLinkTopology(Plugin):
     def _topology_of(self, node_name: str) -> NodeTopology | None:
         """Return what the agent of a node says of it, if anything."""
         return self.handle.cluster.objects.get(NodeTopology, "", node_name) if self.handle is not None else None
+
+    def _told_by_slices(self, node_name: str) -> Machine | None:
+        """Return the machine that the ResourceSlices of a node tell, if they tell one."""
+        if self._machines is None and self.handle is not None:
+            self._machines = SliceMachines(self.handle.cluster.objects)
+        return self._machines.machine_of(node_name) if self._machines is not None else None
 
     def _row(self, node_name: str) -> Row | None:
         """Return what is known of a node in this cycle; None if it is gone."""
