@@ -31,6 +31,11 @@ class DeviceClasses:
         """A number that grows whenever a class changes."""
         return self._objects.generation(DeviceClass)
 
+    @property
+    def are_any(self) -> bool:
+        """There is a class at all: most clusters of device plugins have none."""
+        return bool(self._objects.all(DeviceClass))
+
     def serving(self, resource: str) -> DeviceClass | None:
         """Return the class that stands for a resource; None if none does.
 
@@ -47,7 +52,7 @@ class DeviceClasses:
 
     def served(self, pod: Pod) -> tuple[str, ...]:
         """Return the extended resources of a pending pod that a class stands for, sorted."""
-        if not self._objects.all(DeviceClass):
+        if not self.are_any:
             return ()
         return tuple([name for name in _asked(pod) if self.serving(name) is not None])
 

@@ -55,7 +55,7 @@ class ExtendedClaims:
 
     def served(self, pod: Pod) -> tuple[str, ...]:
         """Return the extended resources of a pending pod that devices may serve."""
-        return self._asked(pod)[0] if pod.extended else ()
+        return self._asked(pod)[0] if pod.extended and self._classes.are_any else ()
 
     def not_served(self, pod: Pod) -> tuple[str, ...]:
         """Return its extended resources that only device plugins offer."""
