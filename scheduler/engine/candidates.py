@@ -97,6 +97,12 @@ class Candidate:
         """What one pod counts against free resources; None if nobody counts (`Runtime.counted_requests`)."""
         return self._asks
 
+    @property
+    def is_only_counted(self) -> bool:
+        """Free resources alone decide what pods on a node change for this one, and no room is kept for others."""
+        is_kept = self._nominated or self._reserved
+        return self.early is None and not is_kept and self._runtime.counting_filter(self.state, self.pod) is not None
+
     def attend(self, pod: Pod, nominated: Kept, ties: Ints, reserved: Mapping[int, Sequence[Look]]) -> None:
         """Serve another attempt: look again at rows where room was kept for others, or is now."""
         self.pod = pod

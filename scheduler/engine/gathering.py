@@ -17,6 +17,7 @@ from scheduler.topology.fabric import ROOT
 
 from .exact import place_exactly
 from .filling import Filling
+from .likeness import Likeness
 from .masks import Masks
 from .parts import Part, segments_of
 from .regions import kinds_of, regions_of, required_level
@@ -103,7 +104,16 @@ class Gathering:
             return True
         mask, before = self._masks.open_to(part, mask), set(self._placer.placed)
         yield from self._look_at(part)
+        likeness = (
+            Likeness(self._placer, pods) if part is self._root and not part.parts and not part.is_divided else None
+        )
+        seen: set[bytes] = set()
         for region in self._regions(part, mask, len(pods)):
+            if likeness is not None and region is not None and region.level != ROOT:
+                look = likeness.look(self._rows(part, region, mask))
+                if look is not None and look in seen:
+                    continue
+                seen.update(() if look is None else (look,))
             if (yield from self._within(part, region, mask, pods, is_whole=is_whole)):
                 if part is self._root:
                     self.region = region
@@ -128,6 +138,12 @@ class Gathering:
         kinds = kinds_of(list(wanted.items()), self._placer.snapshot.nodes, mask)
         yield from regions_of(part, kinds, count, self._rate)
 
+    def _rows(self, part: Part, region: Region, mask: Bools | None) -> Bools:
+        """Return the rows of a domain, of those of a mask."""
+        assert part.fabric is not None
+        inside: Bools = part.fabric.of_rows[region.level] == region.number
+        return inside if mask is None else inside & mask
+
     def _is_spent(self) -> bool:
         """Tell whether the budget is used up: then the search gives up."""
         is_spent = self._placer.evaluations - self._spent_before > SEARCH_BUDGET
@@ -138,11 +154,7 @@ class Gathering:
         self, part: Part, region: Region | None, mask: Bools | None, pods: Sequence[Pod], *, is_whole: bool
     ) -> Costs:
         """Place a part inside one domain; False leaves of it nothing placed."""
-        inside = mask
-        if region is not None and region.level != ROOT:
-            assert part.fabric is not None
-            inside = part.fabric.of_rows[region.level] == region.number
-            inside = inside if mask is None else inside & mask
+        inside = mask if region is None or region.level == ROOT else self._rows(part, region, mask)
         before = set(self._placer.placed)
         for order in _orders(part, self._choice, is_whole=is_whole) if part.parts else ((),):
             if part.parts and part.is_divided:

@@ -322,3 +322,22 @@ def test_what_was_searched_to_the_end_is_not_given_up() -> None:
     world = world_of(Tree("", TopologyConstraint(required=RACK), [5, 4] * 4), [(0, 0, 7)] * 7)
     assert not world.placed
     assert world.pending("job").reason != "GaveUpSearching"
+
+
+def test_racks_that_look_alike_are_not_searched_in_vain_again() -> None:
+    """Nine pods that no rack holds: one rack, or sixty like it, cost one search; only looking at the nodes grows."""
+    costs = {}
+    for racks in (1, 60):
+        nodes = [(0, rack, 7) for rack in range(racks) for _ in range(8)]
+        world = world_of(Tree("", TopologyConstraint(required=RACK), [5, 4] * 4 + [5]), nodes)
+        assert world.pending("job").reason == "GaveUpSearching"
+        costs[racks] = sum(decision.evaluations for decision in world.decisions) - len(nodes) * 2
+    assert costs[60] <= costs[1] * 2
+
+
+def test_a_rack_that_looks_otherwise_is_searched() -> None:
+    """The last of many racks has one node with room for two of them."""
+    nodes = [(0, rack, 7) for rack in range(30) for _ in range(8)]
+    nodes[-1] = (0, 29, 9)
+    world = world_of(Tree("", TopologyConstraint(required=RACK), [5, 4] * 4 + [5]), nodes)
+    assert shares(world, nodes)[-1] == 9
