@@ -192,9 +192,185 @@ end:
     return result;
 }
 
+PyDoc_STRVAR(sum_by_doc, "sum_by(numbers, counts, out): see scheduler.state.loops.sum_by");
+
+static PyObject *sum_by(PyObject *module, PyObject *args) {
+    PyObject *numbers_array, *counts_array, *out_array, *result = NULL;
+    Buffers held = {.count = 0};
+    if (!PyArg_ParseTuple(args, "OOO:sum_by", &numbers_array, &counts_array, &out_array)) {
+        return NULL;
+    }
+    const Py_ssize_t size = PyObject_Length(numbers_array), domains = size < 0 ? -1 : PyObject_Length(out_array);
+    int64_t *restrict out = domains < 0 ? NULL : memory_of(&held, out_array, PyBUF_WRITABLE, domains * 8);
+    const int64_t *restrict numbers = out == NULL ? NULL : memory_of(&held, numbers_array, PyBUF_SIMPLE, size * 8);
+    const int64_t *restrict counts = numbers == NULL ? NULL : memory_of(&held, counts_array, PyBUF_SIMPLE, size * 8);
+    if (counts == NULL) {
+        goto end;
+    }
+    for (Py_ssize_t i = 0; i < domains; i++) {
+        out[i] = 0;
+    }
+    for (Py_ssize_t i = 0; i < size; i++) {
+        if (numbers[i] < 0 || numbers[i] >= domains) {
+            PyErr_Format(PyExc_ValueError, "number %lld is none of %zd domains", (long long)numbers[i], domains);
+            goto end;
+        }
+        out[numbers[i]] += counts[i];
+    }
+    result = Py_NewRef(Py_None);
+end:
+    release(&held);
+    return result;
+}
+
+/* What one constraint adds to the number of matching pods near each node. */
+typedef struct {
+    const int64_t *counts, *numbers; /* by domain and the domain of each node, or by node and NULL */
+    Py_ssize_t domains;
+    double weight, more;
+} Near;
+
+/* Fill it from its tuple; false with an error set if it is none. */
+static int read_near(Near *near, PyObject *tuple, Buffers *held, Py_ssize_t size) {
+    PyObject *counts, *numbers;
+    if (!PyTuple_Check(tuple)) {
+        PyErr_SetString(PyExc_TypeError, "a part is a tuple");
+        return 0;
+    }
+    if (!PyArg_ParseTuple(tuple, "OOdd", &counts, &numbers, &near->weight, &near->more)) {
+        return 0;
+    }
+    near->numbers = NULL;
+    near->domains = PyObject_Length(counts);
+    return near->domains >= 0 && (near->counts = memory_of(held, counts, PyBUF_SIMPLE, near->domains * 8)) != NULL &&
+           (numbers == Py_None ? (near->domains == size || (PyErr_SetString(PyExc_ValueError, "one count a node"), 0))
+                               : (near->numbers = memory_of(held, numbers, PyBUF_SIMPLE, size * 8)) != NULL);
+}
+
+/* Add one constraint's part to a block of nodes that starts at `start`; false if a node's domain is none.  Pods are fewer than 2**31. */
+WIDE static int add_near(double *restrict totals, const Near *near, Py_ssize_t start, Py_ssize_t length) {
+    const int64_t *restrict counts = near->counts;
+    const double weight = near->weight, more = near->more;
+    if (near->numbers == NULL) {
+        for (Py_ssize_t i = 0; i < length; i++) {
+            totals[i] += (double)(int32_t)counts[start + i] * weight + more;
+        }
+        return 1;
+    }
+    const int64_t *restrict numbers = near->numbers + start;
+    const uint64_t domains = (uint64_t)near->domains;
+    int is_beyond = 0;
+    for (Py_ssize_t i = 0; i < length; i++) {
+        is_beyond |= (uint64_t)numbers[i] >= domains;
+    }
+    if (is_beyond) {
+        return 0;
+    }
+    if (domains > BLOCK) {
+        for (Py_ssize_t i = 0; i < length; i++) {
+            totals[i] += (double)(int32_t)counts[numbers[i]] * weight + more;
+        }
+        return 1;
+    }
+    double parts[BLOCK]; /* few domains: each is worked out once */
+    for (uint64_t k = 0; k < domains; k++) {
+        parts[k] = (double)(int32_t)counts[k] * weight + more;
+    }
+    for (Py_ssize_t i = 0; i < length; i++) {
+        totals[i] += parts[numbers[i]];
+    }
+    return 1;
+}
+
+PyDoc_STRVAR(sum_near_doc, "sum_near(parts, shift, out): see scheduler.state.loops.sum_near");
+
+static PyObject *sum_near(PyObject *module, PyObject *args) {
+    PyObject *tuples, *out_array, *result = NULL;
+    Buffers held = {.count = 0};
+    Near parts[MOST_PARTS];
+    double shift;
+    if (!PyArg_ParseTuple(args, "O!dO:sum_near", &PyTuple_Type, &tuples, &shift, &out_array)) {
+        return NULL;
+    }
+    const Py_ssize_t count = PyTuple_Size(tuples), size = PyObject_Length(out_array);
+    if (count < 1 || count > MOST_PARTS) {
+        PyErr_Format(PyExc_ValueError, "between 1 and %d parts are summed here", MOST_PARTS);
+        return NULL;
+    }
+    int64_t *restrict out = size < 0 ? NULL : memory_of(&held, out_array, PyBUF_WRITABLE, size * 8);
+    if (out == NULL) {
+        goto end;
+    }
+    for (Py_ssize_t k = 0; k < count; k++) {
+        if (!read_near(&parts[k], PyTuple_GetItem(tuples, k), &held, size)) {
+            goto end;
+        }
+    }
+    double totals[BLOCK];
+    for (Py_ssize_t start = 0; start < size; start += BLOCK) {
+        const Py_ssize_t length = size - start < BLOCK ? size - start : BLOCK;
+        for (Py_ssize_t i = 0; i < length; i++) {
+            totals[i] = 0.0;
+        }
+        for (Py_ssize_t k = 0; k < count; k++) {
+            if (!add_near(totals, &parts[k], start, length)) {
+                PyErr_SetString(PyExc_ValueError, "the domain of a node is none that has a count");
+                goto end;
+            }
+        }
+        for (Py_ssize_t i = 0; i < length; i++) {
+            out[start + i] = (int32_t)(totals[i] + shift);
+        }
+    }
+    result = Py_NewRef(Py_None);
+end:
+    release(&held);
+    return result;
+}
+
+/* Write 100 for the lowest of some scores, less for higher ones; false if they are beyond what divides exactly. */
+WIDE static int turn(const int64_t *restrict scores, int64_t *restrict out, Py_ssize_t size) {
+    int64_t lowest = INT64_MAX, highest = 0;
+    for (Py_ssize_t i = 0; i < size; i++) {
+        lowest = scores[i] < lowest ? scores[i] : lowest;
+        highest = scores[i] > highest ? scores[i] : highest;
+    }
+    if (lowest < 0 || highest >= ((int64_t)1 << 24)) {
+        return 0;
+    }
+    const double ends = (double)(highest + lowest), most = (double)highest;
+    for (Py_ssize_t i = 0; i < size; i++) {
+        out[i] = highest == 0 ? 100 : (int32_t)((ends - (double)(int32_t)scores[i]) * 100.0 / most);
+    }
+    return 1;
+}
+
+PyDoc_STRVAR(fewest_best_doc, "fewest_best(scores, out): see scheduler.state.loops.fewest_best");
+
+static PyObject *fewest_best(PyObject *module, PyObject *args) {
+    PyObject *scores_array, *out_array, *result = NULL;
+    Buffers held = {.count = 0};
+    if (!PyArg_ParseTuple(args, "OO:fewest_best", &scores_array, &out_array)) {
+        return NULL;
+    }
+    const Py_ssize_t size = PyObject_Length(out_array);
+    int64_t *restrict out = size < 0 ? NULL : memory_of(&held, out_array, PyBUF_WRITABLE, size * 8);
+    const int64_t *restrict scores = out == NULL ? NULL : memory_of(&held, scores_array, PyBUF_SIMPLE, size * 8);
+    if (scores == NULL) {
+        goto end;
+    }
+    result = PyBool_FromLong(turn(scores, out, size));
+end:
+    release(&held);
+    return result;
+}
+
 static PyMethodDef methods[] = {
     {"mean_share", mean_share, METH_VARARGS, mean_share_doc},
     {"balance_gain", balance_gain, METH_VARARGS, balance_gain_doc},
+    {"sum_by", sum_by, METH_VARARGS, sum_by_doc},
+    {"sum_near", sum_near, METH_VARARGS, sum_near_doc},
+    {"fewest_best", fewest_best, METH_VARARGS, fewest_best_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .loops import sum_by
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -82,6 +84,8 @@ class Domains:
 
 def _summed(numbers: Ints, counts: Ints, size: int) -> Ints:
     """Return the sum of the counts that belong to each number below a size; looks at few if most counts are zero."""
+    if (sums := sum_by(numbers, counts, size)) is not None:
+        return sums
     (rows,) = (counts != 0).nonzero()
     if len(rows) * _FEW < len(counts):
         numbers, counts = numbers.take(rows), counts.take(rows)

@@ -1,6 +1,6 @@
 """Loops over all nodes for which numpy takes several passes: compiled where the package was built with a C compiler.
 
-For plugins that score sums of amounts, which do the same in numpy where there is no compiled form: the same operations of
+For plugins that score sums of amounts and pods, which do the same in numpy where there is no compiled form: the same operations of
 IEEE doubles in the same order, so that scores are equal to the last bit (`_loops.c`, and a property test).
 """
 
@@ -24,8 +24,10 @@ Small: TypeAlias = npt.NDArray[np.int16]
 
 #: The module `_loops`; None without it.
 compiled = _loops
-#: So many resources are scored in one pass.
+#: So many resources, or constraints, are scored in one pass.
 MOST_PARTS = 3
+#: What is added to the pods near a node is less than this.
+MOST_MORE = 2**28
 
 
 class Part(NamedTuple):
@@ -67,3 +69,46 @@ def balance_gain(first: tuple[Floats, Floats, float], second: tuple[Floats, Floa
     out = np.empty(len(base), dtype=np.int64)
     compiled.balance_gain(first, second, base, out)
     return out
+
+
+class Near(NamedTuple):
+    """What one constraint adds to the number of pods near each node; arrays are contiguous."""
+
+    #: Matching pods, fewer than 2**31: by domain, or by node where `numbers` is None.
+    counts: Ints
+    #: The domain of each node.
+    numbers: Ints | None
+    weight: float
+    more: float
+
+
+def sum_by(numbers: Ints, counts: Ints, size: int) -> Ints | None:
+    """Return the sum of the counts that belong to each number below a size, shape (size,); None without the compiled form."""
+    if compiled is None:
+        return None
+    out = np.empty(size, dtype=np.int64)
+    compiled.sum_by(numbers, counts, out)
+    return out
+
+
+def sum_near(parts: tuple[Near, ...], shift: float, nodes: int) -> Ints | None:
+    """Return the sums of counts · weight + more over the parts, plus a shift, cut off; shape (nodes,).
+
+    None without the compiled form, for more than MOST_PARTS parts, and for sums that may be too large.
+    """
+    if compiled is None or len(parts) > MOST_PARTS or any(part.more > MOST_MORE for part in parts):
+        return None
+    out = np.empty(nodes, dtype=np.int64)
+    compiled.sum_near(parts, shift, out)
+    return out
+
+
+def fewest_best(scores: Ints) -> Ints | None:
+    """Return 100 · (highest + lowest - score) // highest, 100 where all are 0.
+
+    None without the compiled form, and if a score is negative or 2**24 or more.
+    """
+    if compiled is None:
+        return None
+    out = np.empty(len(scores), dtype=np.int64)
+    return out if compiled.fewest_best(scores, out) else None

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 import hatch_build
 from scheduler.framework.cycle_state import CycleState
 from scheduler.state import loops
-from scheduler.state.loops import MOST_PARTS, Part, balance_gain, mean_share
+from scheduler.state.loops import MOST_PARTS, Near, Part, balance_gain, fewest_best, mean_share, sum_by, sum_near
 from tests.builders import a_node, a_pod
 from tests.plugins.asking import Cluster
 
 ROOT = Path(__file__).parents[2]
 GPU = "nvidia.com/gpu"
+ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 
 needs_compiled = pytest.mark.skipif(
     loops.compiled is None and os.environ.get("CI") != "true",
@@ -116,6 +117,65 @@ def test_arrays_that_do_not_match_are_errors(parts):
         loops.compiled.balance_gain((floats([1]), floats([1]), 0.0), (floats([1]), floats([1]), 0.0), 1, parts)
 
 
+@needs_compiled
+@given(st.data(), st.integers(0, 1200), st.integers(1, 700))
+def test_sums_are_those_of_whole_numbers(data, size, domains):
+    """Each count goes to its number, whatever that is."""
+    numbers = data.draw(st.lists(st.integers(0, domains - 1), min_size=size, max_size=size))
+    counts = data.draw(st.lists(st.integers(-3, 2**40), min_size=size, max_size=size))
+    expected = [0] * domains
+    for number, count in zip(numbers, counts, strict=True):
+        expected[number] += count
+    found = sum_by(np.array(numbers, dtype=np.int64), np.array(counts, dtype=np.int64), domains)
+    assert found is not None
+    assert found.tolist() == expected
+
+
+@needs_compiled
+@given(st.data(), st.integers(1, 40), st.sampled_from((3, 600)))
+def test_pods_near_are_weighed_as_floats_one_by_one(data, size, domains):
+    """By domain, few or many, or by node; a product, a sum, the next constraint, the shift, and cut off."""
+    parts, expected = [], [0.0] * size
+    for _ in range(data.draw(st.integers(1, MOST_PARTS))):
+        weight, more = data.draw(st.floats(0.5, 12)), float(data.draw(st.integers(0, 2**27)))
+        is_host = data.draw(st.booleans())
+        length = size if is_host else domains
+        counts = data.draw(st.lists(st.integers(0, 50_000), min_size=length, max_size=length))
+        numbers = (
+            range(size) if is_host else data.draw(st.lists(st.integers(0, domains - 1), min_size=size, max_size=size))
+        )
+        expected = [total + (counts[number] * weight + more) for total, number in zip(expected, numbers, strict=True)]
+        column = None if is_host else np.array(numbers, dtype=np.int64)
+        parts.append(Near(np.array(counts, dtype=np.int64), column, weight, more))
+    found = sum_near(tuple(parts), 0.25, size)
+    assert found is not None
+    assert found.tolist() == [int(total + 0.25) for total in expected]
+
+
+@needs_compiled
+@given(st.lists(st.integers(0, 2**24 - 1), min_size=1, max_size=40) | st.lists(st.just(0), min_size=1, max_size=3))
+def test_the_fewest_are_the_best(scores):
+    """kube-scheduler's formula in whole numbers."""
+    found, lowest, highest = fewest_best(np.array(scores, dtype=np.int64)), min(scores), max(scores)
+    assert found is not None
+    assert found.tolist() == [100 * (highest + lowest - s) // highest if highest else 100 for s in scores]
+
+
+@needs_compiled
+def test_what_the_loops_do_not_do_is_left_to_numpy():
+    """Numbers that would not be exact, and domains that do not exist."""
+    column = np.array([0, 2**24], dtype=np.int64)
+    assert fewest_best(column) is None
+    assert fewest_best(np.array([-1, 5], dtype=np.int64)) is None
+    assert sum_near((Near(column, None, 1.0, 2.0**31),), 0.0, 2) is None
+    assert sum_near((Near(column, None, 1.0, 0.0),) * (MOST_PARTS + 1), 0.0, 2) is None
+    for numbers in ([0, 3], [-1, 0]):
+        with pytest.raises(ValueError, match="domain"):
+            sum_by(np.array(numbers, dtype=np.int64), column, 3)
+        with pytest.raises(ValueError, match="domain"):
+            sum_near((Near(column, np.array(numbers, dtype=np.int64), 1.0, 0.0),), 0.0, 2)
+
+
 STRATEGIES = ("LeastAllocated", "MostAllocated")
 
 
@@ -143,6 +203,30 @@ def test_plugins_score_the_same_without_them(data):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(loops, "compiled", None)
             assert wide.tolist() == plugin.score_all(CycleState(), asked, cluster.snapshot.nodes).tolist()
+
+
+@needs_compiled
+@given(st.data())
+def test_pods_are_spread_the_same_without_them(data):
+    """PodTopologySpread and InterPodAffinity, with nodes that lack a label, and the largest skew that the API takes."""
+    few = st.integers(0, 3)
+    nodes = []
+    for k in range(data.draw(st.integers(1, 6))):
+        node = a_node(f"n{k}").cpu(9).pods(20).label(HOST, f"n{k}")
+        nodes.append(node.label(ZONE, f"z{data.draw(few)}") if data.draw(st.integers(0, 5)) else node)
+    pods = [
+        a_pod(f"p{k}").labels(app=data.draw(st.sampled_from("ab"))).on(f"n{data.draw(few) % len(nodes)}")
+        for k in range(data.draw(st.integers(0, 8)))
+    ]
+    cluster = Cluster(nodes, pods)
+    asked = a_pod("asked").labels(app="a").affinity(data.draw(st.sampled_from((ZONE, HOST))), app="a")
+    for key in data.draw(st.lists(st.sampled_from((ZONE, HOST)), unique=True)):
+        asked.spread(key, data.draw(st.sampled_from((1, 2, 2**31 - 1))), soft=data.draw(st.booleans()), app="a")
+    for name in ("PodTopologySpread", "InterPodAffinity"):
+        found = [cluster.filter(name, asked), cluster.score(name, asked)]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(loops, "compiled", None)
+            assert found == [cluster.filter(name, asked), cluster.score(name, asked)]
 
 
 def test_nothing_is_compiled_where_that_is_not_wanted(monkeypatch, tmp_path):

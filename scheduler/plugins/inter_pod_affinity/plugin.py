@@ -99,11 +99,10 @@ class InterPodAffinity(Plugin):
             passing = nodes.at(self._affinity_holds(near, pod, snapshot))
             verdicts.reject(~passing, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, NO_AFFINITY)
         for key, question in near.anti:
-            found = nodes.at(is_near(snapshot, key, question))
-            verdicts.reject(passing & found, Code.UNSCHEDULABLE, ANTI_AFFINITY)
-            passing = passing & ~found
-        objections = self._objections(pod)
-        if objections:
+            found = passing & nodes.at(is_near(snapshot, key, question))
+            verdicts.reject(found, Code.UNSCHEDULABLE, ANTI_AFFINITY)
+            passing = passing ^ found
+        if objections := self._objections(pod):
             rows = np.zeros(len(snapshot.all_rows), dtype=np.bool_)
             for key, counts in by_key(objections, snapshot, {"anti_affinity": 1}).items():
                 domains = snapshot.domains(key)
@@ -186,19 +185,23 @@ class InterPodAffinity(Plugin):
         index = snapshot.pods
         assert near.affinity is not None
         counts = index.by_rows(index.count(near.affinity).column)
-        has_keys = np.ones(len(counts), dtype=np.bool_)
-        is_near_all = has_keys.copy()
+        has_keys: Bools | None = None
+        is_near_all: Bools | None = None
         is_any = False
         for key in near.affinity_keys:
             domains = snapshot.domains(key)
-            has_keys &= domains.is_there
+            if not domains.is_everywhere:
+                has_keys = domains.is_there if has_keys is None else has_keys & domains.is_there
             totals = domains.totals(counts)
-            is_near_all &= domains.at_rows(totals > 0)
+            is_near_one = domains.at_rows(totals > 0)
+            is_near_all = is_near_one if is_near_all is None else is_near_all & is_near_one
             is_any = is_any or bool(totals.any())
         if self.is_gate_on(FAST_PATH_GATE) and set(near.affinity_keys) == {HOSTNAME}:
             is_any = bool((counts > 0).any())
         is_first = not is_any and near.affinity.means(pod.namespace, pod.labels)
-        return has_keys if is_first else has_keys & is_near_all
+        if is_first or is_near_all is None:
+            return np.ones(len(counts), dtype=np.bool_) if has_keys is None else has_keys
+        return is_near_all if has_keys is None else has_keys & is_near_all
 
     def _objects(self, other: Pod, pod: Pod) -> bool:
         """Tell whether a pod has something against another one."""

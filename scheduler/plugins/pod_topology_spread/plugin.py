@@ -20,6 +20,7 @@ from scheduler.framework.verdicts import Verdicts
 from scheduler.model.api import SpreadConstraint
 from scheduler.model.label_tests import selects
 from scheduler.model.pod_terms import spread_of
+from scheduler.state.loops import Near, fewest_best, sum_near
 from scheduler.state.node_selectors import required_holds
 from scheduler.state.node_taints import untolerated
 
@@ -56,6 +57,18 @@ def rounded(numbers: npt.NDArray[np.float64]) -> Ints:
     """
     numbers += _BELOW_HALF
     return numbers.astype(np.int64)
+
+
+def _sums(scoring: Scoring, nodes: Nodes) -> Ints | None:
+    """Return the scores of all nodes in one pass; None if a node lacks a topology key, or that cannot be had."""
+    parts = []
+    for constraint, counts, weight in zip(scoring.constraints, scoring.counts, scoring.weights, strict=True):
+        domains = nodes.snapshot.domains(constraint.topology_key)
+        if not (nodes.is_whole and domains.is_everywhere):
+            return None
+        numbers = None if constraint.topology_key == HOSTNAME else domains.with_absent
+        parts.append(Near(counts, numbers, weight, constraint.max_skew - 1))
+    return sum_near(tuple(parts), _BELOW_HALF, len(nodes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +180,8 @@ class PodTopologySpread(Plugin):
         """Return the weighted number of matching pods near each node, the fewer the better."""
         scoring: Scoring = state.read((NAME, "score"))
         snapshot = nodes.snapshot
+        if (sums := _sums(scoring, nodes)) is not None:
+            return sums
         total: npt.NDArray[np.float64] | None = None
         is_missing: Bools | None = None
         for constraint, counts, weight in zip(scoring.constraints, scoring.counts, scoring.weights, strict=True):
@@ -192,6 +207,8 @@ class PodTopologySpread(Plugin):
         scored = scores if is_ignored is None else scores[~is_ignored]
         if not len(scored):
             return np.zeros_like(scores)
+        if is_ignored is None and (turned := fewest_best(scores)) is not None:
+            return turned
         lowest, highest = int(scored.min()), int(scored.max(initial=0))
         if highest <= 0:
             normal = np.full_like(scores, 100)
