@@ -125,9 +125,8 @@ class Candidate:
         if epoch == snapshot.epoch and len(log) == self._seen and not self._noted:
             return 0
         self._epoch = -1  # should a plugin fail, everything is evaluated anew the next time
-        rows = self._noted | dict.fromkeys(log[self._seen :])
-        is_much = epoch != snapshot.epoch or len(rows) * _MANY > len(self._feasible)
-        if is_much or self.early is not None:
+        rows = self._noted if epoch != snapshot.epoch else self._noted | dict.fromkeys(log[self._seen :])
+        if epoch != snapshot.epoch or len(rows) * _MANY > len(self._feasible) or self.early is not None:
             self._evaluate()
         else:
             self._evaluate_again(rows)
