@@ -25,7 +25,7 @@ def best_sets(machine: Machine, free: int) -> list[GpuSet]:
 def machine_text(machine: Machine, free: int, sets: Sequence[GpuSet]) -> str:
     """Return the page that `topology show` prints."""
     count, nics = machine.gpu_count, len(machine.nics)
-    head = f"{count} GPUs, {nics} NICs; free: {_listed(gpus_of_mask(free)) or 'none'}"
+    head = f"{_counted(count, 'GPU')}, {_counted(nics, 'NIC')}; free: {_listed(gpus_of_mask(free)) or 'none'}"
     if not machine.is_whole:
         head += "; the resource counts shares of GPUs, so sets mean nothing to a pod"
     parts = [head, "", "NVLink, GB/s per direction", *_matrix(machine.nvlink_gbps.tolist()), "", *_tree(machine), ""]
@@ -35,6 +35,10 @@ def machine_text(machine: Machine, free: int, sets: Sequence[GpuSet]) -> str:
         note = "" if best.is_connected else "  (not all joined by NVLink)"
         parts.append(f"{len(best.gpus):>3}  {best.bandwidth_gbps:>6}  {share:>6}%  {_listed(best.gpus)}{note}")
     return "\n".join(parts)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def machine_json(machine: Machine, free: int, sets: Sequence[GpuSet]) -> dict[str, Any]:

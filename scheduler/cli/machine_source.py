@@ -101,12 +101,20 @@ def _slices_of_node(client: Any, name: str) -> list[dict[str, Any]]:
 
 
 def _objects_of(text: str) -> tuple[dict[str, Any] | None, dict[str, Any] | None, list[dict[str, Any]]]:
-    """Return the Node, the NodeTopology and the ResourceSlices that a text has as manifests; None for those that it has not."""
+    """Return the Node, the NodeTopology and the ResourceSlices that a text has as manifests; None for those that it has not.
+
+    Several nodes are a SourceError: each has a machine of its own.
+    """
     try:
         documents = [document for document in yaml.safe_load_all(text) if isinstance(document, dict)]
     except (yaml.YAMLError, ValueError):  # a matrix is no YAML
         return None, None, []
     items = [item for document in documents for item in document.get("items") or [document] if isinstance(item, dict)]
+    names = sorted({str((item.get("metadata") or {}).get("name")) for item in items if item.get("kind") == "Node"})
+    if len(names) > 1:
+        raise SourceError(
+            f"it has {len(names)} nodes ({', '.join(names[:3])}{', …' if names[3:] else ''}); allowed is one"
+        )
     by_kind = {str(item.get("kind")): item for item in reversed(items)}
     slices = [item for item in items if item.get("kind") == "ResourceSlice"]
     return by_kind.get("Node"), by_kind.get("NodeTopology"), slices

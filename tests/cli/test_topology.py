@@ -109,6 +109,10 @@ def test_slices_tell_the_machine_before_labels_do():
         ("kind: NodeTopology\nspec: {gpus: [{index: 3}]}", "spec.gpus: indices 3"),
         ("kind: NodeTopology\nspec: {gpus: 7}", "Expected `array | null`, got `int`"),
         ("kind: Node\nmetadata: {name: n}", "nothing tells its machine"),
+        (
+            "kind: Node\nmetadata: {name: b}\n---\nkind: Node\nmetadata: {name: a}",
+            "it has 2 nodes (a, b); allowed is one",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_said_and_ends_with_2(stdin, says):
