@@ -28,6 +28,17 @@ def test_the_first_free_devices_are_taken_in_the_order_of_slices() -> None:
     assert given(claim("c", request(count=3)), slices=slices, others=taken) is None
 
 
+def test_devices_of_one_name_in_two_pools_are_two() -> None:
+    """What is in use of one hides nothing of the other (KAI#1673: groups of GPUs with the same name hid each other's room)."""
+    slices = [slice_of(device("gpu-0"), name="s1", pool="a"), slice_of(device("gpu-0"), name="s2", pool="b")]
+    in_use = [claim("o", has=[result("gpu-0", pool="a")])]
+    answer = allocate(case(claim("c"), slices=slices, others=in_use))
+    (taken,) = answer["allocations"][0]["devices"]["results"]
+    assert (taken["pool"], taken["device"]) == ("b", "gpu-0")
+    assert given(claim("c"), claim("d"), slices=slices) == [["gpu-0"], ["gpu-0"]]
+    assert given(claim("c"), claim("d"), slices=slices, others=in_use) is None
+
+
 def test_claims_and_requests_share_the_devices() -> None:
     """No device is given twice, within a claim or among claims."""
     assert given(claim("c", request("a", count=2), request("b")), claim("d"), slices=ONE) == [
@@ -258,7 +269,7 @@ def test_a_share_that_says_nothing_takes_the_default_or_everything() -> None:
 
 
 def test_shares_fit_into_a_device_together_with_those_in_use() -> None:
-    """Each has an id of its own; what does not fit goes to another device."""
+    """Each has an id of its own; what does not fit goes to another device (KAI#1369: shares of a device counted too low)."""
     slices = [slice_of(sharing("40Gi"), sharing("40Gi", name="y"))]
     answer = allocate(case(asking("30Gi"), asking("10Gi", "d"), asking("1Gi", "e"), slices=slices))
     results = [one["devices"]["results"][0] for one in answer["allocations"]]

@@ -1,6 +1,8 @@
 """What users of other schedulers reported about preemption, fairness, starvation and quotas: here it ends as it should.
 
-Each test names the issues; those that other files hold are named there.
+Each test names the issues; those that other files hold are named there: KAI#1369 and #1673, about shares of devices, in
+tests/devices/test_allocator.py; evictions without end in test_reclaim_over_time.py; large jobs that starve in
+tests/sim/test_backfill.py and test_kept_quota.py.
 """
 
 from __future__ import annotations
