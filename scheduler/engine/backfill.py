@@ -128,6 +128,7 @@ class Backfill:
         if self._wishes.policy == "none" or not self._waits_for_room(entry, status):
             self._waits_for_else(entry, status, has_plan=has_plan)
             return False
+        self.quotas.left(key)  # it has quota; while nodes are reserved for it, that is kept with them
         waiter = self._waiting(key, pool_of(placer), now)
         if has_plan:
             self._drop(key)

@@ -111,6 +111,19 @@ def test_a_gang_waits_for_quota_as_a_whole():
     assert world.bound_members("big") == 2
 
 
+def test_quota_is_not_kept_for_what_waits_for_room_that_never_comes():
+    """The first is refused for quota, and when there is quota, for nodes that are too small: who is behind it runs, without a thousand tries."""
+    world = a_world(2, a_queue("a", 0, 4))
+    world.add(runs("old", "a", 2, 100), waits("large", "a", 4, 1)).wait(5)
+    world.add(waits("small", "a", 2, 2)).wait(200)
+    end(world, "old")
+    tries = len(world.decisions)
+    world.wait(3600)
+    assert world.node_of("small")
+    assert not world.node_of("large")
+    assert len(world.decisions) < tries + 100
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(20, 200)), min_size=8, max_size=30), st.integers(5, 8))
 def test_who_needs_much_quota_starts_in_the_end_though_nobody_says_how_long_it_runs(stream, asks):
