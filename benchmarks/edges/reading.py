@@ -14,9 +14,9 @@ from pathlib import Path
 from scheduler.kube.auth import Connection, Login
 from scheduler.kube.client import Client
 from scheduler.kube.collector import THRESHOLDS, settle
+from scheduler.kube.event_loop import new_runner
 from scheduler.kube.feeds import ASSIGNED, PODS, Feed
 from scheduler.kube.inbox import Inbox
-from scheduler.kube.main import new_runner
 from scheduler.kube.reflector import Reflector, Resource
 from scheduler.kube.standby import Standby
 from scheduler.kube.views import PodViews

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
-import uvloop
 
 from e2e.controlplane import build
+from scheduler.kube.event_loop import new_runner
 
 from .client import Api
 from .plane import FreshPlane, fresh_plane
@@ -53,7 +53,10 @@ def turn(
             try:
                 fresh = fresh or stack.enter_context(fresh_plane(programs, Path(text)))
                 idle = 2 if is_small else 5
-                found = uvloop.run(work(workload, name, sizes, Path(text), fresh, idle_seconds=idle, profile=profile))
+                with new_runner() as runner:
+                    found = runner.run(
+                        work(workload, name, sizes, Path(text), fresh, idle_seconds=idle, profile=profile)
+                    )
             except FAILURES as error:
                 print("\n".join([repr(error), *getattr(error, "__notes__", ())]), file=sys.stderr)
                 found = {"error": str(error) or repr(error)}

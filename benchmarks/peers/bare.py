@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 
 import msgspec
-import uvloop
+
+from scheduler.kube.event_loop import new_runner
 
 from .client import CONNECTIONS, PODS, Api
 from .objects import node_name
@@ -68,4 +69,5 @@ async def main(server: str, token: str, authority: str, scheduler: str, nodes: i
 
 if __name__ == "__main__":
     server, token, certificate, scheduler, nodes = sys.argv[1:]
-    uvloop.run(main(server, token, Path(certificate).read_text(), scheduler, int(nodes)))
+    with new_runner() as runner:
+        runner.run(main(server, token, Path(certificate).read_text(), scheduler, int(nodes)))
