@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from scheduler.state.snapshot import Undo
 
     from .core import Core
-    from .cycle import Outcome
+    from .outcome import Outcome
     from .placement import Placer
     from .rollback import Rollback
 

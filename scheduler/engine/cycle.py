@@ -7,86 +7,41 @@ committed or dropped.
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Generator, Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Generator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.plugin import Domain, Failure, PostFilterResult
-from scheduler.framework.runtime import PluginError, call
+from scheduler.framework.runtime import PluginError
 from scheduler.framework.status import ClusterEvent, Code, Kind, Reason, Status
 
 from .bounds import places
 from .certificates import shortfall_of
 from .lack import Before, Lack, before_of, room_for
+from .making_room import RoomMaker
 from .messages import fit_message, gang_message, halt_message
+from .outcome import Outcome, Quota
+from .search import Search
 
 if TYPE_CHECKING:
     from scheduler.framework.runtime import Runtime
     from scheduler.framework.workload import Workload
-    from scheduler.model import Pod, TopologyConstraint
-    from scheduler.state.snapshot import Bools, Ints, Snapshot
+    from scheduler.model import TopologyConstraint
+    from scheduler.state.snapshot import Ints, Snapshot
 
     from .candidates import Candidate
     from .certificates import Shortfall
     from .delays import Delays
-    from .kept_quota import Refusal
     from .placement import Placer
 
-Steps = Generator[int, None, "Outcome"]
+Steps = Generator[int, None, Outcome]
 
-#: How many domains of one level are tried to the end before the best is chosen.
-MOST_DOMAINS = 8
-#: What changes about the workload itself makes it worth another attempt anyway.
-#: So many other places are tried for a workload that would delay somebody.
-MOST_TRIES = 8
 _NO_ROOM_CURES = ClusterEvent.NODE_ANY | ClusterEvent.POD_REMOVED
 _NEVER_CURES = ClusterEvent.NODE_ANY
 #: Room, where domains are, and who else asks for them.
 _DOMAIN_CURES = _NO_ROOM_CURES | ClusterEvent.TOPOLOGY_CHANGED | ClusterEvent.GANG_CHANGED
 _LEVEL_CURES = ClusterEvent.NODE_ANY | ClusterEvent.GANG_CHANGED | ClusterEvent.TOPOLOGY_CHANGED
-
-
-@dataclass(slots=True)
-class Outcome:
-    """How a cycle ended."""
-
-    #: None if the workload was placed.
-    status: Status | None = None
-    #: Pod uid → pod and row.
-    placed: dict[str, tuple[Pod, int]] = field(default_factory=dict)
-    domain: str = ""
-    #: A plan to make room, if a PostFilter plugin has one.
-    room: PostFilterResult | None = None
-    #: Which plugin gave which reason.
-    blame: tuple[tuple[str, Reason], ...] = ()
-    #: What a gang lacked, if that can be counted.
-    lack: Lack | None = None
-    #: The candidate of the first pod that found no node, or of the first pod.
-    shown: Candidate | None = None
-    evaluations: int = 0
-    #: When it is worth another attempt though nothing happens, seconds since the epoch; None if nobody says.
-    retry_at: float | None = None
-
-
-def _would_delay(whom: str) -> Status:
-    """Return the refusal of a workload that has room only where it would spoil a promise."""
-    text = f"wherever there is room, {whom} could not start when it was promised"
-    return Status.unschedulable(Reason("WouldDelay", text, _NO_ROOM_CURES, Kind.NOT_NOW))
-
-
-class Quota(NamedTuple):
-    """What queues say of an attempt."""
-
-    #: There are queues: single pods make room by the same rules as gangs.
-    is_on: bool = False
-    #: Why the workload may not be placed now.
-    refusal: Status | None = None
-    #: Why it may not be though it has quota, as that is kept for others, and when that ends; nobody makes room for it then.
-    kept: Refusal | None = None
 
 
 class Cycle:
@@ -100,31 +55,27 @@ class Cycle:
 
         `delays` tells whom a placement would keep from starting when it was promised.
         """
-        self._delays = delays
-        #: Whom every place that was found would delay.
-        self._delayed = ""
         self._victims_left = victims_left
         self._quota = quota or Quota()
-        self._retry_at: float | None = None
         self._runtime = runtime
         self._snapshot = snapshot
         self._workload = workload
         self._placer = placer
-        self._state = CycleState()
+        state = CycleState()
+        self._search = Search(runtime, snapshot, workload, placer, state, delays)
+        self._room = RoomMaker(runtime, snapshot, workload, placer, state, as_gang=self._quota.is_on)
         #: The part of a gang that no domain has the room for.
         self._short: Shortfall | None = None
 
     def run(self) -> Steps:
         """Try to place the workload; PluginError becomes an Error status."""
-        if self._runtime.profile.points["placement_score"]:
-            self._placer.rate = self._rate_rows
         try:
             outcome = yield from self._attempt()
         except PluginError as error:
             self._placer.clear()
             outcome = Outcome(status=error.status)
         outcome.evaluations = self._placer.evaluations
-        outcome.retry_at = self._retry_at
+        outcome.retry_at = outcome.retry_at or self._room.retry_at
         return outcome
 
     def _attempt(self) -> Steps:
@@ -133,8 +84,8 @@ class Cycle:
             return Outcome(Status.unresolvable(Reason("UnknownLevel", text, _LEVEL_CURES, Kind.NOT_NOW)))
         yield from self._placer.evaluate()
         if self._quota.kept is not None:
-            self._retry_at = self._quota.kept.retry_at
-            return Outcome(status=self._quota.kept.status, shown=self._missing())
+            kept = self._quota.kept
+            return Outcome(status=kept.status, shown=self._missing(), retry_at=kept.retry_at)
         if self._quota.refusal is not None:
             return (yield from self._beyond_quota(self._quota.refusal))
         return (yield from self._place())
@@ -145,29 +96,26 @@ class Cycle:
 
     def fit(self) -> Generator[int, None, bool]:
         """Place as many pods as the workload needs, and no more; False leaves nothing placed."""
-        for _, allowed in self._domains():
-            if (yield from self._placer.place_all(self._workload.needed, allowed, self._workload.needed)):
-                return True
-        return False
+        return self._search.fits()
 
     def _place(self) -> Steps:
         refusal = (early := self._early()) or self._bounds()
         if refusal is None:
-            if (where := (yield from self._harmless())) is not None:
+            if (where := (yield from self._search.run())) is not None:
                 return Outcome(placed=dict(self._placer.placed), domain=where, shown=self._placer.candidates[0])
-            if self._delayed:
-                return Outcome(status=_would_delay(self._delayed), shown=self._placer.candidates[0])
+            if self._search.delayed:
+                return Outcome(status=_would_delay(self._search.delayed), shown=self._placer.candidates[0])
             yield from self._placer.evaluate()
         shown = self._missing()
         status = self._refusal(refusal, shown)
         outcome = Outcome(status=status, shown=shown, blame=self._blame())
         is_never = refusal is not None and any(reason.kind is Kind.NEVER for reason in refusal.reasons)
-        message, reachable = "" if is_never else self._waiting_for_victims(shown), 0
+        message = "" if is_never else self._waiting_for_victims(shown)
         if not message:
-            outcome.room, message, reachable = yield from self._make_room(shown, early, is_never=is_never)
+            outcome.room, message = yield from self._room.run(shown, early, is_never=is_never)
         if is_never and not message:
             return outcome
-        outcome.lack = self._lack(reachable)
+        outcome.lack = self._lack(self._room.reachable)
         if self._asks_for_domains():  # what cures that is more than room, and no plugin's business
             if outcome.lack is not None:
                 outcome.lack.blame = outcome.blame
@@ -177,43 +125,6 @@ class Cycle:
             outcome.status = Status(status.code, (head, *status.reasons[1:]), status.plugin)
         return outcome
 
-    def _harmless(self) -> Generator[int, None, str | None]:
-        """Do what `_where` does, and look for other places while somebody would start later than promised for it."""
-        where = yield from self._where()
-        if where is None or not self._delays:
-            return where
-        allowed = np.ones(len(self._snapshot.all_rows), dtype=np.bool_)
-        for _ in range(MOST_TRIES):
-            whom = yield from self._delays.whom(self._placer.placed)
-            if not whom:
-                return where
-            allowed[[row for _, row in self._placer.placed.values()]] = False
-            self._placer.clear()
-            if not self._delayed and (yield from self._delays.whom({})):
-                break  # it would be late anyway
-            self._delayed = whom
-            yield from self._placer.evaluate()
-            if not (yield from self._placer.place_all(self._workload.needed, allowed)):
-                return None
-            where = self._placer.region
-        else:
-            self._placer.clear()
-            return None
-        yield from self._placer.evaluate()
-        return (yield from self._where())
-
-    def _where(self) -> Generator[int, None, str | None]:
-        """Place the workload; return the path of its domain, empty for the whole cluster, or None if there is no place."""
-        placer = self._placer
-        if (yield from placer.place_lone()):
-            return ""
-        for domain, allowed in self._domains():
-            if (yield from placer.place_all(self._workload.needed, allowed)):
-                if allowed is not None and placer.parts is None:
-                    yield from placer.place_rest()
-                return domain or placer.region
-        return None
-
     def _beyond_quota(self, refusal: Status) -> Steps:
         """Refuse a workload that its queue has no quota for, unless others of the queue may make room for it."""
         shown = self._missing()
@@ -221,7 +132,7 @@ class Cycle:
         if refusal.code is Code.UNSCHEDULABLE:
             message = self._waiting_for_victims(shown)
             if not message:
-                outcome.room, message, _ = yield from self._make_room(shown, None)
+                outcome.room, message = yield from self._room.run(shown, None)
             if message:
                 head = _with_text(refusal.reasons[0], f"{refusal.reasons[0].text}. {message}")
                 outcome.status = Status(refusal.code, (head, *refusal.reasons[1:]))
@@ -328,110 +239,6 @@ class Cycle:
         is_stuck = max(most, reachable) >= self._workload.needed or reachable > most
         return Lack(missing, found, self._snapshot.row_of, priority, is_stuck, domains, self._is_spread())
 
-    def _domains(self) -> Iterator[tuple[str, Bools | None]]:
-        """Yield where to look: where room was made, domains from the tightest and least roomy, then everywhere."""
-        nominated = self._placer.nominated_rows()
-        if nominated is not None and self._placer.parts is None:
-            yield "", nominated
-        if self._workload.gang is not None:
-            for plugin in self._runtime.plugins("placement_generate"):
-                if not hasattr(plugin, "generate_domains"):
-                    continue
-                domains: list[Domain] = call(
-                    plugin, "generate_domains", self._state, self._workload, self._snapshot.nodes
-                )
-                for domain in self._roomy(domains):
-                    mask = np.zeros(len(self._snapshot.all_rows), dtype=np.bool_)
-                    mask[list(domain.rows)] = True
-                    yield domain.name, mask
-        yield "", None
-
-    def _roomy(self, domains: list[Domain]) -> list[Domain]:
-        """Return the domains that might hold the whole workload, best first, a bounded number of them."""
-        nodes = self._snapshot.nodes
-        rooms = [(self._placer.count(c), places(c.asks, nodes, c.feasible)) for c in self._placer.candidates]
-        rated: list[tuple[int, int, int, str, Domain]] = []
-        for domain in domains:
-            rows = np.array(domain.rows, dtype=np.int64)
-            counts = [int(room[rows].sum()) for _, room in rooms]
-            if sum(map(min, (wanted for wanted, _ in rooms), counts)) >= self._placer.total_pods:
-                rated.append((domain.level, -self._rate(domain.rows), sum(counts), domain.name, domain))
-        rated.sort(key=lambda entry: entry[:4])
-        return [entry[4] for entry in rated[:MOST_DOMAINS]]
-
-    def _rate_rows(self, rows: Ints) -> int:
-        return self._rate(tuple(sorted(rows.tolist())))
-
-    def _rate(self, rows: tuple[int, ...]) -> int:
-        return sum(
-            enabled.weight * int(call(enabled.plugin, "score_placement", self._state, self._workload, rows))
-            for enabled in self._runtime.profile.points["placement_score"]
-        )
-
-    def _make_room(
-        self, shown: Candidate, early: Status | None, *, is_never: bool = False
-    ) -> Generator[int, None, tuple[PostFilterResult | None, str, int]]:
-        """Ask the PostFilter plugins in turn; return the first plan or none, what they say, and how much they could reach.
-
-        `is_never`: no eviction can help, so only those are asked that may help in another way.
-        """
-        is_gang = self._workload.gang is not None or (
-            self._quota.is_on and bool(self._runtime.plugins("pod_group_post_filter"))
-        )
-        failure = Failure(self._snapshot.nodes, early=early)
-        if not is_gang:
-            failure.statuses, failure.resolvable = shown.statuses(), self._open_to_evictions(shown.resolvable())
-        self._retry_at = self._placer.barred_until
-        said, reachable = [], 0
-        point = "pod_group_post_filter" if is_gang else "post_filter"
-        # without nodes there is nobody to evict, and kube-scheduler asks none of them either
-        plugins = self._runtime.plugins(point) if self._snapshot.all_rows else ()
-        for plugin in [p for p in plugins if p.HELPS_WITHOUT_VICTIMS or not is_never]:
-            if is_gang:
-                answer = call(plugin, "post_filter_gang", self._state, self._workload, failure)
-                if isinstance(answer, Generator):
-                    answer = yield from self._drive(plugin.NAME, answer)
-            else:
-                answer = call(plugin, "post_filter", shown.state.clone(), shown.pod, failure)
-            yield 1
-            if isinstance(answer, PostFilterResult):
-                return answer, answer.message, 0
-            if answer is None:
-                continue
-            if not isinstance(answer, Status) or answer.code is Code.ERROR:
-                raise PluginError(plugin.NAME, "PostFilter", getattr(answer, "message", f"no status: {answer!r}"))
-            reachable = max(reachable, self._numbers_of(answer))
-            if answer.message:
-                said.append(answer.message)
-            if answer.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                break
-        return None, ", ".join(said), reachable
-
-    def _open_to_evictions(self, rows: Bools) -> Bools:
-        """Return rows without those where nobody is evicted for the workload for now."""
-        if not self._placer.barred:
-            return rows
-        left = rows.copy()
-        left[list(self._placer.barred)] = False
-        return left
-
-    def _numbers_of(self, answer: Status) -> int:
-        """Return how many pods evictions could make room for, and keep when it is worth another attempt."""
-        numbers = {name: number for reason in answer.reasons for name, number in reason.numbers}
-        if "retry_at" in numbers:
-            self._retry_at = min(float(numbers["retry_at"]), self._retry_at or float("inf"))
-        return int(numbers.get("reachable", 0))
-
-    def _drive(
-        self, name: str, steps: Generator[int, None, PostFilterResult | Status | None]
-    ) -> Generator[int, None, PostFilterResult | Status | None]:
-        try:
-            return (yield from steps)
-        except PluginError:
-            raise
-        except Exception as error:
-            raise PluginError(name, "PostFilter", repr(error), traceback.format_exc()) from error
-
     def _refusal(self, bound: Status | None, shown: Candidate) -> Status:
         """Return the status with every reason that some node gave, each with its cures, and one sentence in front."""
         counts = shown.reasons()
@@ -472,6 +279,12 @@ class Cycle:
     def _missing(self) -> Candidate:
         """Return the candidate that has the fewest feasible nodes: the one to explain."""
         return min(self._placer.candidates, key=lambda c: int(np.count_nonzero(c.feasible)))
+
+
+def _would_delay(whom: str) -> Status:
+    """Return the refusal of a workload that has room only where it would spoil a promise."""
+    text = f"wherever there is room, {whom} could not start when it was promised"
+    return Status.unschedulable(Reason("WouldDelay", text, _NO_ROOM_CURES, Kind.NOT_NOW))
 
 
 def _with_text(reason: Reason, text: str) -> Reason:

@@ -21,11 +21,12 @@ from scheduler.state.groups import is_loose
 
 from .commit import OUTDATED, Commit, flight_key
 from .core import Core
-from .cycle import Cycle, Outcome, Quota
+from .cycle import Cycle
 from .gangs import condition_of, counts_of, phase_of
 from .health import REASON as BELOW_MINIMUM
 from .health import Health
 from .intake import Intake
+from .outcome import Outcome, Quota
 from .pending import PendingWorkload
 from .quality import summary_of_members
 from .recording import record

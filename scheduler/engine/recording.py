@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from scheduler.framework.workload import Workload
 
     from .candidates import Candidate
-    from .cycle import Outcome
     from .flights import Seat
+    from .outcome import Outcome
     from .placement import Placer
 
 #: How many of the best nodes a Decision shows with their scores.
