@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from .crds import node_topology_yaml, pod_group_yaml, queue_yaml, topology_yaml
 from .pages.commands import commands_page
 from .pages.configuration import configuration_page
+from .pages.demo import demo_picture
 from .pages.metrics import metrics_page
 from .pages.plugins import plugins_page
 from .pages.reasons import reasons_page
@@ -30,6 +31,7 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "crds/topologies.scheduling.ai-scheduler.io.yaml": topology_yaml,
     "docs/cli.md": commands_page,
     "docs/configuration.md": configuration_page,
+    "docs/demo.svg": demo_picture,
     "docs/metrics.md": metrics_page,
     "docs/plugins.md": plugins_page,
     "docs/reasons.md": reasons_page,

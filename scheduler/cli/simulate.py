@@ -96,7 +96,12 @@ class DurationSource(click.ParamType[str | float]):
     help="How long a bound pod takes to start.",
 )
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
-@click.option("--report", type=click.Path(dir_okay=False), metavar="FILE.html", help="Write a page with pictures, too.")
+@click.option(
+    "--report",
+    type=click.Path(dir_okay=False),
+    metavar="FILE.html|FILE.svg",
+    help="Write a page with pictures, or one picture, too.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print the report alone, not what happens on the way.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if something does not fit.")
 @trace_options
@@ -226,7 +231,9 @@ def _page_path(report: str | None) -> Path | None:
 
 def _write_page(outcome: Outcome, path: Path, *, is_told: bool) -> None:
     from scheduler.sim.html import page_of  # noqa: PLC0415 - only here
+    from scheduler.sim.picture import picture_of  # noqa: PLC0415 - only here
 
-    path.write_text(page_of(outcome), encoding="utf-8")
+    make = picture_of if path.suffix == ".svg" else page_of
+    path.write_text(make(outcome), encoding="utf-8")
     if is_told:
         click.echo(f"\nThe page with pictures is {path}")

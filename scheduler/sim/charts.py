@@ -1,6 +1,6 @@
 """The pictures of a simulation, as SVG: the timeline of workloads, what was in use, nodes and GPUs, and sets in a mesh.
 
-For the page (`html`).  Colours come from the page's style, by the classes c0 to c17; the page's script moves the time.
+For the page (`html`) and the one picture of all (`picture`).  Colours come from the page's style, by the classes c0 to c17; the page's script moves the time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .svg import drawing, element, label, tip
 from .words import count, duration, natural, percent
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from .outcome import NodeOutcome, Outcome, PodOutcome, WorkloadOutcome
 
@@ -80,8 +80,8 @@ def identity(workload: WorkloadOutcome) -> str:
     return f"{workload.kind} {workload.key}"
 
 
-def timeline(outcome: Outcome, scale: Scale) -> str:
-    """Draw a row for each workload: when it waited, and when it ran."""
+def timeline(outcome: Outcome, scale: Scale, moment: float = 0.0) -> str:
+    """Draw a row for each workload: when it waited, and when it ran; a line marks a moment."""
     shown = outcome.workloads[:MOST_ROWS]
     colours = colour_classes(outcome.workloads)
     height = _ROW * len(shown) + 26
@@ -90,7 +90,7 @@ def timeline(outcome: Outcome, scale: Scale) -> str:
         for turn, workload in enumerate(shown)
     ]
     head = label("GPUs", _WIDTH - 4, 12, "axis", text_anchor="end")
-    return drawing(_WIDTH, height, head, _grid(scale, 16, height - 18, height - 4), *rows, _cursor(scale, 16, height - 18),
+    return drawing(_WIDTH, height, head, _grid(scale, 16, height - 18, height - 4), *rows, _cursor(scale, moment, 16, height - 18),
                    title="When each workload waited and ran")  # fmt: skip
 
 
@@ -126,8 +126,8 @@ def _cut(text: str, longest: int = 28) -> str:
     return text if len(text) <= longest else f"…{text[-longest + 1 :]}"
 
 
-def use(outcome: Outcome, scale: Scale) -> str:
-    """Draw the share of GPUs in use, and how many pods waited, over time."""
+def use(outcome: Outcome, scale: Scale, moment: float = 0.0) -> str:
+    """Draw the share of GPUs in use, and how many pods waited, over time; a line marks a moment."""
     height, top, bottom = 128.0, 10.0, 110.0
     most = max((sample.waiting_pods for sample in outcome.samples), default=0)
     gpus = [(s.seconds, s.gpus / s.gpus_total if s.gpus_total else 0.0) for s in outcome.samples]
@@ -148,7 +148,7 @@ def use(outcome: Outcome, scale: Scale) -> str:
         label(f"{most} pods" if most else "", _WIDTH - 4, top + 4, "axis queue-text", text_anchor="end"),
         label("GPUs in use", _LEFT - 8, 30, "name", text_anchor="end"),
         label("pods waiting", _LEFT - 8, 46, "name queue-text", text_anchor="end"),
-        _cursor(scale, top, bottom),
+        _cursor(scale, moment, top, bottom),
     ]
     return drawing(_WIDTH, height, *parts, title="GPUs in use and pods waiting over time")
 
@@ -171,27 +171,24 @@ def _grid(scale: Scale, top: float, bottom: float, text_y: float) -> str:
     )
 
 
-def _cursor(scale: Scale, top: float, bottom: float) -> str:
+def _cursor(scale: Scale, moment: float, top: float, bottom: float) -> str:
     """Return the line that the page's script moves."""
-    x = scale.x(0)
+    x = scale.x(moment)
     return element("line", x1=x, x2=x, y1=top, y2=bottom, class_="cursor")
 
 
-def gpu_maps(outcome: Outcome) -> str:
-    """Draw the nodes with GPUs by rack, coloured as at the busiest moment; the script colours other moments."""
+def gpu_maps(outcome: Outcome) -> Iterator[tuple[str, str]]:
+    """Yield the nodes with GPUs, rack by rack: a caption, and a drawing as at the busiest moment."""
     colours = colour_classes(outcome.workloads)
     stays = stays_by_gpu(outcome)
     moment = busiest_moment(outcome)
     nodes = sorted(
         (node for node in outcome.nodes if node.gpus), key=lambda node: (natural(node.group), natural(node.name))
     )[:MOST_NODES]
-    figures = []
     for group, members in groupby(nodes, key=lambda node: node.group):
         ordered = list(members)
         for first in range(0, len(ordered), _MOST_ROWS_OF_MAP):
-            drawn = _group(ordered[first : first + _MOST_ROWS_OF_MAP], stays, colours, moment)
-            figures.append(element("figure", element("figcaption", _markup(group or "nodes")), drawn))
-    return "".join(figures)
+            yield group or "nodes", _group(ordered[first : first + _MOST_ROWS_OF_MAP], stays, colours, moment)
 
 
 def _group(

@@ -69,13 +69,17 @@ def _facts(outcome: Outcome, scale: Scale) -> dict[str, object]:
     }
 
 
-def _head(outcome: Outcome) -> str:
-    waits = [workload.wait_seconds for workload in outcome.workloads if workload.wait_seconds is not None]
+def lead_of(outcome: Outcome) -> str:
+    """Return in a line what was simulated."""
     gpus = max((sample.gpus_total for sample in outcome.samples), default=0)
-    lead = (
+    return (
         f"{count(len(outcome.workloads), 'workload')} on {count(len(outcome.nodes), 'node')} with {count(gpus, 'GPU')}, "
         f"{duration(outcome.end_seconds)} simulated"
     )
+
+
+def _head(outcome: Outcome) -> str:
+    waits = [workload.wait_seconds for workload in outcome.workloads if workload.wait_seconds is not None]
     used, peak = outcome.mean_share("gpus", "gpus_total"), outcome.peak_share("gpus", "gpus_total")
     done = sum(1 for workload in outcome.workloads if workload.phase == "Succeeded")
     figures = (
@@ -88,7 +92,11 @@ def _head(outcome: Outcome) -> str:
         (str(len(outcome.evictions)), "pods evicted to make room"),
     )
     cards = "".join(element("div", element("b", number), element("span", text)) for number, text in figures)
-    return element("h1", "Simulation") + element("p", lead, class_="lead") + element("div", cards, class_="figures")
+    return (
+        element("h1", "Simulation")
+        + element("p", lead_of(outcome), class_="lead")
+        + element("div", cards, class_="figures")
+    )
 
 
 def _section(title: str, hint: str, content: str, class_: str = "wide") -> str:
@@ -99,8 +107,8 @@ def _section(title: str, hint: str, content: str, class_: str = "wide") -> str:
 
 
 def _maps(outcome: Outcome) -> str:
-    maps = gpu_maps(outcome)
-    if not maps:
+    figures = [element("figure", element("figcaption", escape(rack)), drawn) for rack, drawn in gpu_maps(outcome)]
+    if not figures:
         return ""
     moment = busiest_moment(outcome)
     time = element(
@@ -113,7 +121,7 @@ def _maps(outcome: Outcome) -> str:
     hint = "A square is a GPU, its colour the workload that holds it. Move the time, or play it."
     if (left_out := sum(1 for node in outcome.nodes if node.gpus) - MOST_NODES) > 0:
         hint += f" {count(left_out, 'node')} more are left out here."
-    return _section("Nodes and GPUs", hint, time + element("div", maps, class_="maps"), "")
+    return _section("Nodes and GPUs", hint, time + element("div", *figures, class_="maps"), "")
 
 
 def _meshes(outcome: Outcome) -> str:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 import yaml
@@ -13,6 +14,8 @@ from click.testing import CliRunner, Result
 from scheduler.cli.main import main
 from scheduler.sim.dump import dump_command
 from tests.sim.worlds import a_gang, a_job, a_pod, nodes
+
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 def call(*arguments: str, stdin: str | None = None) -> Result:
@@ -74,6 +77,18 @@ def test_json_is_alone_on_stdout(fitting: str, tmp_path: Path) -> None:
     found = json.loads(result.stdout)
     assert {entry["name"]: entry["phase"] for entry in found["workloads"]} == {"g": "Succeeded", "p": "Succeeded"}
     assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
+
+
+def test_picture_is_drawn_where_the_report_is_an_svg(fitting: str, tmp_path: Path) -> None:
+    """It stands alone: well-formed, with nodes, workloads and a style, and nothing is loaded."""
+    assert call(fitting, "--report", str(tmp_path / "picture.svg")).exit_code == 0
+    text = (tmp_path / "picture.svg").read_text()
+    root = ET.fromstring(text)
+    assert root.tag == f"{SVG}svg"
+    assert {"default/g", "default/p", "node-0", "node-1"} <= {found.strip() for found in root.itertext()}
+    assert root.find(f"{SVG}style") is not None
+    assert "url(" not in text
+    assert "href" not in text
 
 
 def test_standard_input_is_read(fitting: str) -> None:
