@@ -103,6 +103,9 @@ class Rules(Protocol):
     def is_enough(self) -> bool:
         """Tell whether the workload is within its queue's quota once what was taken is gone."""
 
+    def relieves(self, pods: Iterable[Pod]) -> bool:
+        """Tell whether quota that the workload is short of comes free with pods."""
+
     def rank(self, pods: Sequence[Pod]) -> int:
         """Return whom to take from first: the lowest."""
 

@@ -54,9 +54,11 @@ class Reclaim:
             charge = ledger.charge_of(pod.uid)
             if charge is not None and charge.is_kept:
                 add_to(self._own, charge.amounts)
-        #: What was taken so far: the pods, and of each queue how much.
+        #: What was taken so far: the pods, and of each queue how much of what it uses.
         self._taken: dict[str, int] = {}
         self._from: dict[Node, dict[str, int]] = {}
+        #: How much quota comes free with it: also that of pods that are going anyway, which their queues do not use any more.
+        self._freed: dict[Node, dict[str, int]] = {}
         #: Victim's queue → the queues on its way up to what both have above them, and the way of the preemptor.
         self._ways: dict[Node, tuple[list[Node], list[Node]]] = {}
         self._bounds: dict[Node, list[tuple[Node, dict[str, Fraction | int]]] | None] = {}
@@ -119,8 +121,17 @@ class Reclaim:
     def is_enough(self) -> bool:
         """Tell whether the workload is within its quota once what was taken is gone."""
         return all(
-            self._from.get(excess.node, {}).get(excess.resource, 0) >= excess.over and not excess.is_firm
+            self._freed.get(excess.node, {}).get(excess.resource, 0) >= excess.over and not excess.is_firm
             for excess in self._excesses
+        )
+
+    def relieves(self, pods: Iterable[Pod]) -> bool:
+        """Tell whether quota that the workload is short of comes free with pods."""
+        charges = [charge for pod in pods if (charge := self._ledger.charge_of(pod.uid)) is not None]
+        return any(
+            charge.amounts.get(excess.resource, 0) > 0 and excess.node in charge.node.path()
+            for excess in self._excesses
+            for charge in charges
         )
 
     def rank(self, pods: Sequence[Pod]) -> int:
@@ -132,6 +143,7 @@ class Reclaim:
         return way[-1].queue.priority
 
     def _move(self, pods: Iterable[Pod], sign: int) -> None:
+        freed: dict[Node, dict[str, int]] = {}
         moved: dict[Node, dict[str, int]] = {}
         for pod in pods:
             count = self._taken.get(pod.uid, 0) + sign
@@ -141,14 +153,15 @@ class Reclaim:
             if not count:
                 del self._taken[pod.uid]
             charge = self._ledger.charge_of(pod.uid)
-            if charge is not None and not charge.is_going:
-                if charge.node in moved:
-                    add_to(moved[charge.node], charge.amounts)
-                else:
-                    moved[charge.node] = dict(charge.amounts)
-        for leaf, amounts in moved.items():
-            for node in leaf.path():
-                add_to(self._from.setdefault(node, {}), amounts, sign)
+            if charge is None:
+                continue
+            add_to(freed.setdefault(charge.node, {}), charge.amounts)
+            if not charge.is_going:
+                add_to(moved.setdefault(charge.node, {}), charge.amounts)
+        for totals, found in ((self._freed, freed), (self._from, moved)):
+            for leaf, amounts in found.items():
+                for node in leaf.path():
+                    add_to(totals.setdefault(node, {}), amounts, sign)
 
     def _is_old_enough(self, charge: Charge, pods: Sequence[Pod], *, is_surplus: bool) -> bool:
         """Tell whether pods have run for as long as their queue wants; what a gang can spare is not protected."""

@@ -100,6 +100,27 @@ class Costs:
         self.holders = list({id(unit): unit for unit in found if unit is not None}.values())
         self._choose(self.holders)
 
+    def relief(self) -> list[Unit]:
+        """Return the units, wherever they are, with which quota comes free that the gang is short of: the cheapest first.
+
+        Those that are going anyway come before the others. O(placed pods) while quota is short, else nothing.
+        """
+        if self._rules is None or self._rules.is_enough():
+            return []
+        found: dict[int, Unit] = {}
+        for row, record in enumerate(self._handle.snapshot.all_rows):
+            units = self._weak[row] if row in self._weak else self._weak_units(record)
+            found |= {id(unit): unit for unit in units if self._rules.relieves(unit.members)}
+        units = [unit for unit in found.values() if id(unit) not in self._chosen]
+        return sorted(units, key=lambda unit: (not unit.is_going, self.losses.of(unit)))
+
+    def take(self, unit: Unit) -> bool:
+        """Choose a unit to go, if its queue can still spare it; the caller takes it off the snapshot."""
+        if not self._is_still_allowed([unit]):
+            return False
+        self._choose([unit])
+        return True
+
     def slots_now(self) -> int:
         """Return how many pods of the gang could fit at most on the open rows, by resources."""
         return sum(map(min, self._counts, self._open_slots))

@@ -157,9 +157,13 @@ class GangPreemption(Plugin):
             plan.restore()
 
     def _plan(self, workload: Workload, trial: Trial, costs: Costs, plan: _WhatIf) -> Generator[int, None, bool]:
-        """Evict who holds domains, then the cheapest units until the minimum fits; members above it are worth no eviction."""
-        needed, evictions, next_try = workload.needed, len(costs.holders), 0
-        for unit in costs.holders:
+        """Evict who holds domains, then the cheapest units until the minimum fits; members above it are worth no eviction.
+
+        Quota that is coming free anyway is counted on first. Where room is not all that is short, units go for quota at the end.
+        """
+        first = [*costs.holders, *(unit for unit in costs.relief() if unit.is_going and costs.take(unit))]
+        needed, evictions, next_try = workload.needed, len(first), 0
+        for unit in first:
             costs.open(plan.evict(unit))
             yield 1
         if evictions and costs.slots_now() >= needed and plan.is_enough():
@@ -177,6 +181,11 @@ class GangPreemption(Plugin):
                 yield from self._spare(needed, trial, costs, plan)
                 return True
             next_try = 2 * evictions
+        for unit in costs.relief():
+            if not plan.is_enough() and costs.take(unit):
+                costs.open(plan.evict(unit))
+                yield 1
+                evictions += 1
         if evictions and plan.is_enough() and (yield from trial.place_all(needed, costs.allowed, most=needed)):
             yield from self._spare(needed, trial, costs, plan)
             return True
@@ -247,7 +256,7 @@ class _WhatIf:
             if row is not None and pod.uid in self._snapshot.all_rows[row].pods:
                 steps.append((row, self._snapshot.remove(pod.uid, row)))
         self._away[id(unit)] = (unit, steps)
-        if self._rules is not None and not unit.is_going:
+        if self._rules is not None:
             self._rules.take(unit.members)
         return list(dict.fromkeys(row for row, _ in steps))
 
@@ -274,7 +283,7 @@ class _WhatIf:
         _, steps = self._away.pop(id(unit))
         for _, undo in reversed(steps):
             undo()
-        if self._rules is not None and not unit.is_going:
+        if self._rules is not None:
             self._rules.give_back(unit.members)
         return list(dict.fromkeys(row for row, _ in steps))
 

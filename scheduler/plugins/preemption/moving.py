@@ -82,6 +82,11 @@ class Restartable:
         """Moving changes nothing about quotas."""
         return True
 
+    def relieves(self, pods: Iterable[Pod]) -> bool:
+        """Tell that nobody is moved for the sake of quotas."""
+        del pods
+        return False
+
     def rank(self, pods: Sequence[Pod]) -> int:
         """Move from any queue alike."""
         del pods
