@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from scheduler.topology.fabric import Fabric
 
     from .flights import Flights
-    from .kept import Kept
+    from .kept import Kept, Rival
     from .looks import Look
     from .parts import Part
 
@@ -79,7 +79,7 @@ class Access:
         self._clock = clock
         self._runtimes = runtimes
         self._ties = ties
-        self._kept = KeptRooms(cluster)
+        self._kept = KeptRooms(cluster, queues.queue_of) if queues is not None else KeptRooms(cluster)
         #: All budgets as they were last, and sorted.
         self._budgets: tuple[list[Budget], list[Budget]] = ([], [])
         self._candidates: dict[tuple[str, object], Candidate] = {}
@@ -150,7 +150,7 @@ class Access:
         """Tell which nodes pass every Filter, with nominated pods counted, as the snapshot is now."""
         runtime, snapshot = self._runtimes[pod.scheduler_name], self.snapshot
         passing = runtime.filter(state, pod, nodes).passes()
-        nominated, reserved = self._kept.against(pod.priority, (pod.uid,), snapshot), self.reserved
+        nominated, reserved = self._kept_from(pod), self.reserved
         rows = [*nominated, *reserved]
         for position in np.flatnonzero(passing & np.isin(nodes.rows, rows)) if rows else ():
             row, one = int(nodes.rows[position]), nodes.select(np.array([position]))
@@ -168,7 +168,7 @@ class Access:
         """Return what Filter says of a row as the snapshot is now: with nominated pods counted, then without."""
         runtime, snapshot = self._runtimes[pod.scheduler_name], self.snapshot
         nodes = snapshot.nodes
-        for look in looks_on(row, self._kept.against(pod.priority, (pod.uid,), snapshot), self.reserved):
+        for look in looks_on(row, self._kept_from(pod), self.reserved):
             mark, undo = snapshot.mark(), imagine(snapshot, row, look)
             try:
                 status = runtime.status_at(state, pod, nodes, row)
@@ -189,7 +189,7 @@ class Access:
         plugin, asked = found
         asks = tuple([(resource, count) for resource, count in asked.items() if count > 0])
 
-        kept = self._kept.against(pod.priority, (pod.uid,), snapshot)
+        kept = self._kept_from(pod)
         is_open = runtime.opened(state, pod, snapshot.nodes)
         return Counting(asks, is_open, kept, partial(runtime.verdict_of, plugin, state, pod))
 
@@ -215,7 +215,7 @@ class Access:
             for uid in own
             if (names := self.avoided.get(uid)) is not None
         }
-        kept = self._kept.against(workload.priority, own, self.snapshot)
+        kept = self._kept.against(self._rival(workload), own, self.snapshot)
         placer = Placer(self.snapshot, pods, self._candidates_of(pods, kept), nominations, avoided)
         if self.barred:
             self._bar(placer, own)
@@ -291,7 +291,7 @@ class Access:
         if self._in_parts is None or self._in_parts[0] is not workload or self._in_parts[3] != self.snapshot.generation:
             try:
                 parts = parts_of(workload, self.snapshot, self.cluster, fabric_of)
-                holders = self._holders(workload.priority, needs.gang, beside)
+                holders = self._holders(self._rival(workload), needs.gang, beside)
                 self._in_parts = workload, parts, holders, self.snapshot.generation
             except UnknownLevelError as error:
                 placer.problem = str(error)
@@ -305,10 +305,10 @@ class Access:
         is_soft = not (constraint.required or constraint.segment_required or constraint.exclusive or constraint.spread)
         return is_soft and constraint.topology == HYPERNODES and not self.cluster.objects.all(HyperNode)
 
-    def _holders(self, priority: int, gang: Gang, beside: Mapping[str, tuple[Pod, int]]) -> Holders:
+    def _holders(self, rival: Rival, gang: Gang, beside: Mapping[str, tuple[Pod, int]]) -> Holders:
         """Return the members of other gangs that have domains for themselves which this one asks for.
 
-        Those that are not there yet, as room is being made for them, count if they are not less important.
+        Those that are not there yet, as room is being made for them, count if that is kept against the gang.
         """
         holders, rows = Holders(self.snapshot), self.snapshot.row_of
         for constraint in (constraint for constraint in _constraints(gang) if constraint.exclusive):
@@ -324,7 +324,7 @@ class Access:
                         found.append(Holder(member, row, is_nominated=False))
                 for member in self.cluster.members(other.key):
                     node, nominated = self.cluster.node_of(member.uid), self.cluster.nominations.get(member.uid)
-                    is_there = node is not None or self._kept.weight(member) >= priority
+                    is_there = node is not None or self._kept.is_kept(member, rival)
                     name = node or nominated
                     if not member.is_terminal and is_there and name is not None and name in rows:
                         found.append(Holder(member, rows[name], node is None))
@@ -378,7 +378,19 @@ class Access:
 
     def kept_for(self, workload: Workload, node_name: str) -> list[Pod]:
         """Return the pods for which room is kept on a node against a workload."""
-        return [pod for pod in self._kept.on(node_name, workload.priority) if pod.uid not in workload.pods]
+        return [pod for pod in self._kept.on(node_name, self._rival(workload)) if pod.uid not in workload.pods]
+
+    def kept_from(self, pod: Pod, node_name: str) -> list[Pod]:
+        """Return the pods for which room is kept on a node against a single pod."""
+        rival = self._kept.rival(pod.priority, pod)
+        return [other for other in self._kept.on(node_name, rival) if other.uid != pod.uid]
+
+    def _kept_from(self, pod: Pod) -> Kept:
+        """Return what is kept against a single pod."""
+        return self._kept.against(self._kept.rival(pod.priority, pod), (pod.uid,), self.snapshot)
+
+    def _rival(self, workload: Workload) -> Rival:
+        return self._kept.rival(workload.priority, next(iter(workload.pods.values())))
 
 
 def _constraints(gang: Gang) -> list[TopologyConstraint]:

@@ -82,7 +82,7 @@ class Core:
             self.cluster, self.reporter, self.emit, self.moves, self._notice_seconds, self.runtimes.keys()
         )  # fmt: skip
         self.preempting = Preempting(
-            self.cluster, self.reporter, self.emit, self.access.stuck, self.moves, notices
+            self.cluster, self.reporter, self.emit, self.access.stuck, self.moves, notices, self.access.kept_for
         )  # fmt: skip
         like_upstream = {profile.scheduler_name for profile in configuration.profiles if profile.base == "kube-default"}
         self.backfill = Backfill(self, configuration.backfill, like_upstream)

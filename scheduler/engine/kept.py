@@ -1,22 +1,35 @@
-"""Kept: for whom room is kept on which rows, against workloads of a priority.
+"""Kept: for whom room is kept on which rows, against a rival.
 
-For candidates, which count these pods as if they were there.  What is known is kept from cycle to cycle and brought up to
+For candidates, which count these pods as if they were there.  Room is kept against whoever is not more important.  With queues
+that holds within a queue alone: it is kept against every other queue, as priority says nothing of who comes first among
+queues; who may take from the one that it is kept for does so when that runs.  What is known is kept from cycle to cycle and brought up to
 date where nominations changed: O(changes), however many pods wait for their victims to go.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scheduler.model import Pod
+    from scheduler.queues.tree import Node
     from scheduler.state.change_log import Mark
     from scheduler.state.cluster import ClusterState
     from scheduler.state.snapshot import Snapshot
 
-#: For so many priorities it is kept.
-_MOST_PRIORITIES = 16
+#: For so many rivals it is kept.
+_MOST_RIVALS = 64
+
+
+class Rival(NamedTuple):
+    """Who looks for room: for what counts here, many workloads are the same."""
+
+    priority: int
+    #: The queue that it is in; None without queues.
+    queue: Node | None = None
 
 
 class Kept(Mapping[int, "list[Pod]"]):
@@ -25,7 +38,7 @@ class Kept(Mapping[int, "list[Pod]"]):
     __slots__ = ("_known", "_length", "_own")
 
     def __init__(self, known: _Known | None = None, own: Mapping[int, list[Pod]] | None = None) -> None:
-        """Take what is known for a priority, and what differs from it as some of the pods are the workload's own."""
+        """Take what is known for a rival, and what differs from it as some of the pods are the workload's own."""
         self._known = known
         self._own = own or {}
         self._length = len(known.log) if known is not None else 0
@@ -64,7 +77,7 @@ class Kept(Mapping[int, "list[Pod]"]):
 
 
 class _Known:
-    """What is kept against one priority, and the rows where that changed, in order."""
+    """What is kept against one rival, and the rows where that changed, in order."""
 
     def __init__(self) -> None:
         self.rows: dict[int, list[Pod]] = {}
@@ -73,24 +86,29 @@ class _Known:
 
 
 class KeptRooms:
-    """What is kept against each priority."""
+    """What is kept against each rival."""
 
-    def __init__(self, cluster: ClusterState) -> None:
-        """Take who knows the nominations."""
+    def __init__(self, cluster: ClusterState, queue_of: Callable[[Pod], Node | None] = lambda _: None) -> None:
+        """Take who knows the nominations, and the queue of a pod; None if it is in none."""
         self._cluster = cluster
-        self._known: dict[int, _Known] = {}
+        self._queue_of = queue_of
+        self._known: dict[Rival, _Known] = {}
         self._nodes = -1
 
-    def against(self, priority: int, own: Iterable[str], snapshot: Snapshot) -> Kept:
+    def rival(self, priority: int, pod: Pod) -> Rival:
+        """Return as whom a workload of a priority looks for room, by one of its pods."""
+        return Rival(priority, self._queue_of(pod))
+
+    def against(self, rival: Rival, own: Iterable[str], snapshot: Snapshot) -> Kept:
         """Return what is kept against a workload of some pods, by rows of a snapshot."""
         cluster = self._cluster
         if self._nodes != snapshot.node_generation:
             self._known.clear()
             self._nodes = snapshot.node_generation
-        known = self._known.pop(priority, None) or _Known()
-        if len(self._known) >= _MOST_PRIORITIES:
+        known = self._known.pop(rival, None) or _Known()
+        if len(self._known) >= _MOST_RIVALS:
             del self._known[next(iter(self._known))]
-        self._known[priority] = known = self._up_to_date(known, priority, snapshot)
+        self._known[rival] = known = self._up_to_date(known, rival, snapshot)
         uids = set(own)
         rows = {name: snapshot.row_of.get(name) for uid in uids if (name := cluster.nominations.get(uid)) is not None}
         without = {
@@ -100,11 +118,18 @@ class KeptRooms:
         }
         return Kept(known, without)
 
-    def on(self, name: str, priority: int) -> list[Pod]:
+    def on(self, name: str, rival: Rival) -> list[Pod]:
         """Return the pods for which room is kept on one node."""
-        return [pod for pod in self._cluster.nominated_on(name) if self.weight(pod) >= priority]
+        return [pod for pod in self._cluster.nominated_on(name) if self.is_kept(pod, rival)]
 
-    def _up_to_date(self, known: _Known, priority: int, snapshot: Snapshot) -> _Known:
+    def is_kept(self, pod: Pod, rival: Rival) -> bool:
+        """Tell whether what is kept for a pod is kept against a rival."""
+        queue = self._queue_of(pod) if rival.queue is not None else None
+        if queue is not None and (queue is not rival.queue or queue.queue.ordering == "FIFO"):
+            return True
+        return self.weight(pod) >= rival.priority
+
+    def _up_to_date(self, known: _Known, rival: Rival, snapshot: Snapshot) -> _Known:
         """Look again at the nodes that changed; at all in a new list if too much did."""
         cluster = self._cluster
         changed, mark = cluster.asides.since(known.mark)
@@ -122,7 +147,7 @@ class KeptRooms:
             row = snapshot.row_of.get(name)
             if row is None:
                 continue
-            pods = self.on(name, priority)
+            pods = self.on(name, rival)
             if pods != known.rows.get(row, []):
                 known.log.append(row)
                 known.rows.pop(row, None)

@@ -55,9 +55,13 @@ class Preempting:
 
     def __init__(
         self, cluster: ClusterState, reporter: Reporter, emit: Callable[[Effect], None], stuck: set[str], moves: Moves,
-        notices: Notices,
+        notices: Notices, kept_for: Callable[[Workload, str], Sequence[Pod]],
     ) -> None:  # fmt: skip
-        """Take where nominations are kept and where effects go; `stuck` collects victims that did not go in time."""
+        """Take where nominations are kept and where effects go; `stuck` collects victims that did not go in time.
+
+        `kept_for` tells for whom room is kept on a node against a workload.
+        """
+        self._kept_for = kept_for
         self.notices = notices
         #: Ages of evicted pods, for those that replace them.
         self.ages = Ages()
@@ -263,6 +267,8 @@ class Preempting:
         return pod is not None and not pod.is_terminal and self._cluster.node_of(uid) is not None
 
     def _supersede(self, workload: Workload, node_names: set[str]) -> None:
-        """Take back the nominations of less important pods on nodes that the workload will use."""
+        """Take back the nominations of less important pods on nodes that the workload will use, but what is kept against it."""
         for name in sorted(node_names):
-            self.clear([p.uid for p in self._cluster.nominated_on(name) if p.priority < workload.priority])
+            weak = [pod.uid for pod in self._cluster.nominated_on(name) if pod.priority < workload.priority]
+            kept = {pod.uid for pod in self._kept_for(workload, name)} if weak else set()
+            self.clear([uid for uid in weak if uid not in kept])

@@ -96,12 +96,8 @@ class _Cycle:
         self._tell()
 
     def look(self, row: int) -> Status | None:
-        """Return what Filter says of a row as the snapshot is now: with the pods nominated there first, then without."""
-        nominated = [
-            other
-            for other in self._handle.nominated(self._snapshot.all_rows[row].node.name)
-            if other.priority >= self._pod.priority and other.uid != self._pod.uid
-        ]
+        """Return what Filter says of a row as the snapshot is now: with the pods for which room is kept there first, then without."""
+        nominated = self._handle.kept_from(self._pod, self._snapshot.all_rows[row].node.name)
         if nominated:
             undo = [self._snapshot.place(other, row) for other in nominated]
             try:

@@ -166,6 +166,12 @@ class Queues:
         self._refresh(self._books)
         return Claim(self._node_of(workload, self._books), asks_of(workload), workload.pods.keys())
 
+    def queue_of(self, pod: Pod) -> Node | None:
+        """Return the queue that a pod of ours belongs to; None without queues."""
+        if self._books is None or pod.scheduler_name not in self._names:
+            return None
+        return self._books.ledger.home_of(pod).node
+
     def ledger(self) -> Ledger:
         """Return the books; there must be queues."""
         assert self._books is not None
