@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from .amounts import amount_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Hashable, Iterable, Mapping
     from fractions import Fraction
 
     from scheduler.model.device_claims import AllocatedDevice
@@ -61,13 +61,24 @@ class Ledger:
         """Return the devices that more than one claim has for itself, or that are also shared."""
         return sorted(d for d, n in self._exclusive.items() if n > 1 or d in self._shares)
 
-    def copy(self) -> Ledger:
-        """Return an independent copy; O(devices in use)."""
-        other = Ledger()
-        other._exclusive = self._exclusive.copy()
-        other._shares = self._shares.copy()
-        other._consumed = {device: dict(taken) for device, taken in self._consumed.items()}
+    def without(self, gone: Iterable[AllocatedDevice], among: Iterable[DeviceId]) -> Ledger:
+        """Return what is in use among some devices if what claims have been given were taken back; O(these devices)."""
+        other, ids = Ledger(), set(among)
+        for device in ids:
+            if device in self._exclusive:
+                other._exclusive[device] = self._exclusive[device]
+            if device in self._shares:
+                other._shares[device] = self._shares[device]
+                other._consumed[device] = dict(self._consumed.get(device, _NOTHING))
+        other.remove(device for device in gone if device.id in ids)
         return other
+
+    def use_of(self, device: DeviceId) -> Hashable:
+        """Return what is equal for devices that are used alike: None for one that is free."""
+        if not self.is_in_use(device):
+            return None
+        taken = self._consumed.get(device)
+        return device in self._exclusive, device in self._shares, frozenset(taken.items()) if taken else None
 
     def _count(self, device: AllocatedDevice, sign: int) -> None:
         if device.admin_access:

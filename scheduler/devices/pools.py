@@ -89,6 +89,11 @@ class Catalog:
         """Some devices may be used from several nodes."""
         return bool(self._shared)
 
+    def nodes_of(self, pool: PoolId) -> frozenset[str] | None:
+        """Return the names of the nodes that see something of a pool; None if they are not named one by one."""
+        names = {each.where.node_name for each in self._of_pool.get(pool, ())}
+        return None if not all(names) else frozenset(name for name in names if name)
+
     def pools_for(self, site: Site) -> list[Pool]:
         """Return the pools that a node sees, those with binding conditions last, else by driver and name."""
         found: dict[PoolId, list[DeviceSlice]] = {}

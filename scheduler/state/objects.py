@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
+from .change_log import ChangeLog
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -32,6 +34,7 @@ class Objects:
         """Start empty."""
         self._by_type: dict[type, dict[Key, Keyed]] = {}
         self._generations: dict[type, int] = {}
+        self._changes: dict[type, ChangeLog[Key]] = {}
 
     def put(self, thing: T) -> T | None:
         """Add or change an object; return the former one (an equal one if nothing changed)."""
@@ -40,14 +43,14 @@ class Objects:
         former = known.get(thing.key)
         if former != thing:
             known[thing.key] = thing
-            self._generations[kind] = self.generation(kind) + 1
+            self._note(kind, thing.key)
         return cast("T | None", former)
 
     def drop(self, kind: type[T], key: Key) -> T | None:
         """Forget an object; return what was known of it."""
         former = self._by_type.get(kind, {}).pop(key, None)
         if former is not None:
-            self._generations[kind] = self.generation(kind) + 1
+            self._note(kind, key)
         return cast("T | None", former)
 
     def get(self, kind: type[T], namespace: str, name: str) -> T | None:
@@ -61,3 +64,12 @@ class Objects:
     def generation(self, kind: type) -> int:
         """Return a number that grows whenever an object of a type changes: what is derived from them is cached under it."""
         return self._generations.get(kind, 0)
+
+    def changes(self, kind: type) -> ChangeLog[Key]:
+        """Return the keys of a type's objects that changed, came or went, in order, from when this was first asked for."""
+        return self._changes.setdefault(kind, ChangeLog())
+
+    def _note(self, kind: type, key: Key) -> None:
+        self._generations[kind] = self.generation(kind) + 1
+        if (log := self._changes.get(kind)) is not None:
+            log.note(key)

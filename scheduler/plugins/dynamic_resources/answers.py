@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
 
     from scheduler.devices.allocator import Given
+    from scheduler.devices.ledger import Ledger
     from scheduler.model import Node, Pod
     from scheduler.model.device_claims import DeviceClaim
     from scheduler.state.snapshot import Snapshot
@@ -50,6 +51,11 @@ class Answer:
     status: Status | None = None
     #: The search took too many steps.
     gave_up: bool = False
+
+    @property
+    def is_error(self) -> bool:
+        """It cannot be told; the status names the claim."""
+        return self.status is not None and self.status.code is Code.ERROR
 
 
 class Asked(NamedTuple):
@@ -98,43 +104,42 @@ class Answers:
 
     def ask(
         self,
-        pod: Pod,
         claims: Sequence[DeviceClaim],
         place: Place,
-        others: Sequence[Claimant],
-        freed: Sequence[DeviceClaim],
+        others: Sequence[Claimant] = (),
+        freed: Sequence[DeviceClaim] = (),
     ) -> Answer:
         """Return what the unallocated ones of a pod's claims get on a node.
 
         `others` are served as well, before the pod; `freed` are claims whose devices are taken to be free.
         """
-        if others or freed or self._world.catalog.has_shared:
-            return self.serve(pod, claims, place, others, freed)
+        if others or freed:
+            return self.serve(claims, place, others, freed)
         key = (place.site.name, tuple(self._world.wish(claim) for claim in claims))
         stamp = (self._world.stamp(place), id(place))
         known = self._kept.get(key)
         if known is not None and known[0] == stamp:
             return known[1]
-        answer = self.serve(pod, claims, place, others, freed)
+        answer = self.serve(claims, place, others)
+        if answer.is_error:  # it names the claim
+            return answer
         if len(self._kept) > _MOST_KEPT:
             self._kept.clear()
         self._kept[key] = (stamp, answer)
         return answer
 
     def serve(
-        self, pod: Pod, claims: Sequence[DeviceClaim], place: Place, others: Sequence[Claimant],
+        self, claims: Sequence[DeviceClaim], place: Place, others: Sequence[Claimant],
         freed: Sequence[DeviceClaim] = (), *, is_first: bool = False,
     ) -> Answer:  # fmt: skip
-        """Serve a pod and others together; `is_first`: the pod before the others."""
+        """Serve a pod's claims and others together; `is_first`: the pod's before the others."""
         world = self._world
-        ledger = world.assumed.ledger
-        if freed:
-            ledger = ledger.copy()
-            for claim in freed:
-                ledger.remove(claim.allocation.devices if claim.allocation is not None else ())
         own = [(claim, place) for claim in claims]
         theirs, shared = self._of_others(others, {} if not is_first else {claim.key: place for claim in claims})
         asked = [*own, *theirs] if is_first else [*theirs, *(pair for pair in own if pair[0].key not in shared)]
+        ledger = world.assumed.ledger
+        if freed:
+            ledger = without(ledger, freed, {id(where): where for _, where in asked}.values())
         try:
             found = allocate(
                 [(claim, where.site, where.pools) for claim, where in asked],
@@ -182,6 +187,12 @@ class Answers:
                     shared.add(claim.key)
                     asked.append((claim, self._world.place(other.node)))
         return asked, shared - set(known)
+
+
+def without(ledger: Ledger, freed: Iterable[DeviceClaim], places: Iterable[Place]) -> Ledger:
+    """Return what is in use on some nodes if claims were free."""
+    gone = [device for claim in freed if claim.allocation is not None for device in claim.allocation.devices]
+    return ledger.without(gone, (device for place in places for device in place.devices()))
 
 
 def freed_claims(gone: Sequence[Pod], world: World) -> list[DeviceClaim]:

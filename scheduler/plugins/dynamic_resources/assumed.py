@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from scheduler.devices.ledger import Ledger
 from scheduler.model.device_claims import ClaimReleased, DeviceClaim
+from scheduler.state.change_log import ChangeLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from scheduler.devices.allocator import Given
     from scheduler.devices.pools import PoolId
     from scheduler.model.device_claims import AllocatedDevice
+    from scheduler.state.change_log import Mark
     from scheduler.state.objects import Objects
 
 Key = tuple[str, str]
@@ -68,40 +70,44 @@ class Assumed:
     generation: int = 0
     #: Grows, by pool, with each change of what is in use there.
     versions: Counter[PoolId] = field(default_factory=Counter)
+    #: Claims that are, or seem, others than before; and the pools of devices that they had or have, also where only their users changed.
+    changed_claims: ChangeLog[Key] = field(default_factory=ChangeLog)
+    changed_pools: ChangeLog[PoolId] = field(default_factory=ChangeLog)
     _holds: dict[Key, Hold] = field(default_factory=dict)
+    #: Assumptions that changed since the last `sync`.
+    _fresh: set[Key] = field(default_factory=set)
     _lingering: set[Key] = field(default_factory=set)
     _counted: dict[Key, tuple[DeviceClaim | None, tuple[AllocatedDevice, ...]]] = field(default_factory=dict)
-    _synced_at: tuple[int, int, int] = (-1, -1, -1)
+    _synced_at: tuple[int, int] = (-1, -1)
+    #: How far the logs of claims, and of what was released, were read.
+    _read: tuple[Mark | None, Mark | None] = (None, None)
     #: The claims that are there for extended resources, by the uid of their pod; whose each is; those that are to be made.
     _extended: dict[str, dict[Key, DeviceClaim]] = field(default_factory=dict)
     _owners: dict[Key, str] = field(default_factory=dict)
     _made: dict[str, Key] = field(default_factory=dict)
 
     def sync(self, now: float) -> None:
-        """Bring everything in line with what is known; O(claims) if some changed, else O(assumptions given up)."""
-        objects, lingering = self.objects, self._lingering
-        at = (objects.generation(DeviceClaim), objects.generation(ClaimReleased), self.generation)
-        if at == self._synced_at and not lingering:
+        """Bring everything in line with what is known; O(claims that changed + assumptions given up)."""
+        objects = self.objects
+        at = (objects.generation(DeviceClaim), objects.generation(ClaimReleased))
+        if at == self._synced_at and not self._lingering and not self._fresh:
             return
-        ended = [
-            key
-            for key in (self._holds if at != self._synced_at else lingering)
-            if self._is_over(key, self._holds[key], now)
-        ]
-        for key in ended:
+        self._synced_at = at
+        changed, claims_read = objects.changes(DeviceClaim).since(self._read[0])
+        released, releases_read = objects.changes(ClaimReleased).since(self._read[1])
+        self._read = claims_read, releases_read
+        known = objects.all(DeviceClaim)
+        if changed is None or released is None:
+            changed, suspects = dict.fromkeys((*self._counted, *known)), set(self._holds)
+        else:
+            suspects = self._holds.keys() & {*changed, *released, *self._fresh, *self._lingering}
+        self._fresh.clear()
+        for key in [key for key in suspects if self._is_over(key, self._holds[key], now)]:
             self._forget(key)
             self.generation += 1
-        known = objects.all(DeviceClaim)
-        if at[0] != self._synced_at[0]:
-            for key in [key for key in self._counted if key not in known]:
-                self._count(key, None)
-            for key, claim in known.items():
-                if key not in self._counted or self._counted[key][0] is not self._shown(key, claim):
-                    self._count(key, claim)
-        else:
-            for key in ended:
-                self._count(key, known.get(key))
-        self._synced_at = (at[0], at[1], self.generation)
+            changed[key] = None
+        for key in changed:
+            self._count(key, known.get(key))
 
     def claim(self, namespace: str, name: str) -> DeviceClaim | None:
         """Return a claim as it will be; None if there is none."""
@@ -195,6 +201,7 @@ class Assumed:
 
     def _changed(self, key: Key) -> None:
         self.generation += 1
+        self._fresh.add(key)
         self._count(key, self.objects.get(DeviceClaim, *key))
 
     def _shown(self, key: Key, known: DeviceClaim) -> DeviceClaim:
@@ -225,17 +232,23 @@ class Assumed:
         """Bring the ledger in line with one claim."""
         self._note_owner(key, known)
         shown = self._to_be_made(key) if known is None else self._shown(key, known)
-        _, former = self._counted.get(key, (None, ()))
+        before, former = self._counted.get(key, (None, ()))
+        if shown is before:
+            return
         devices = shown.allocation.devices if shown is not None and shown.allocation is not None else ()
         if shown is None:
             self._counted.pop(key, None)
         else:
             self._counted[key] = shown, devices
+        pools = {*_pools_of(former), *_pools_of(devices)}
+        self.changed_claims.note(key)
+        for pool in pools:
+            self.changed_pools.note(pool)
         if former != devices:
             self.ledger.remove(former)
             self.ledger.add(devices)
-            for device in {*_pools_of(former), *_pools_of(devices)}:
-                self.versions[device] += 1
+            for pool in pools:
+                self.versions[pool] += 1
             self.generation += 1
 
 

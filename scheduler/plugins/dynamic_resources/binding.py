@@ -8,10 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scheduler.devices.pools import reaches
 from scheduler.devices.written import written
 from scheduler.framework.effects import AllocateClaim, ClaimRef, DeleteClaim, MakeClaim, PodRef, ReleaseClaim
 from scheduler.framework.status import Status
 from scheduler.model.device_claims import DeviceClaim
+from scheduler.model.devices import Where
 
 from .claims import consumer_of, shared_consumer
 from .extended import deletion, manifest_of, mapping_of
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from scheduler.devices.allocator import Given
     from scheduler.devices.extended import RequestMapping
+    from scheduler.devices.pools import Site
     from scheduler.model import Pod
     from scheduler.model.device_claims import AllocatedDevice
     from scheduler.model.gang import Gang
@@ -121,6 +124,17 @@ def is_ready(claim: DeviceClaim) -> bool:
     for device in claim.allocation.devices if claim.allocation is not None else ():
         true = {condition.type for condition in _conditions(claim, device) if condition.status == "True"}
         if not true.issuperset(device.binding_conditions):
+            return False
+    return True
+
+
+def is_usable(claims: Sequence[DeviceClaim], site: Site, now: float, patience: float) -> bool:
+    """Tell whether allocated claims can be used on a node: it is among those that they were allocated for, and devices get ready."""
+    for claim in claims:
+        selector = claim.allocation.node_selector if claim.allocation is not None else None
+        if selector is not None and not reaches(Where(selector=selector), site):
+            return False
+        if failed(claim) or (not is_ready(claim) and is_late(claim, now, patience)):
             return False
     return True
 

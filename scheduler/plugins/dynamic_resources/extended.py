@@ -53,6 +53,16 @@ class ExtendedClaims:
         self._last: tuple[Pod | None, int, tuple[str, ...], tuple[str, ...]] = (None, -1, (), ())
         self._made = 0
 
+    @property
+    def are_any(self) -> bool:
+        """There are classes at all that may stand for extended resources."""
+        return self._classes.are_any
+
+    @property
+    def generation(self) -> int:
+        """A number that grows whenever a class changes."""
+        return self._classes.generation
+
     def served(self, pod: Pod) -> tuple[str, ...]:
         """Return the extended resources of a pending pod that devices may serve."""
         return self._asked(pod)[0] if pod.extended and self._classes.are_any else ()

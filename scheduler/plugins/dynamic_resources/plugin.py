@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from scheduler.devices.pools import reaches
 from scheduler.framework.plugin import AwaitEffects, Plugin
 from scheduler.framework.status import ClusterEvent, Code, PreFilterResult, Reason, Status
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model.device_claims import DeviceClaim
-from scheduler.model.devices import Where
 from scheduler.model.dialects.native import NAME as NATIVE_DIALECT
 
-from .answers import CURES, FULL_FOR_NOW, UNAVAILABLE, Answer, Answers, Asked, freed_claims
+from .answers import CURES, UNAVAILABLE, Answer, Answers, Asked
 from .args import DynamicResourcesArgs
-from .binding import Step, Steps, check, deallocation, devices_of, effects_of, failed, is_late, is_ready, undoing
-from .claimants import lifted, others_everywhere, others_for
+from .asking import Asking
+from .binding import Step, Steps, check, deallocation, devices_of, effects_of, is_ready, is_usable, undoing
+from .boards import MOST_IN_VAIN, Boards
+from .claimants import Waiters, is_local, others_everywhere, others_for
 from .claims import Needed, is_exclusive, is_reserved, needed_claims, objection_to
 from .extended import DELETED, STALE, deletion
 from .hints import could_help
@@ -45,14 +45,12 @@ if TYPE_CHECKING:
     from scheduler.state.snapshot import Ints, Nodes
 
     from .answers import Claimant
+    from .boards import Board
 
     #: Pods that matter for every node, or None if they differ from node to node.
     Others = list[Claimant] | None
 
 NAME = "DynamicResources"
-MOST_IN_VAIN = 3
-"""On so many nodes the search for devices may give up; then it is not tried on others."""
-
 DEALLOCATED = "deallocation of ResourceClaim completed"
 
 
@@ -69,7 +67,7 @@ class DynamicResources(Plugin):
         """Start with nothing assumed."""
         super().__init__(args or DynamicResourcesArgs(), handle)
         self._patience: float = self.args.binding_timeout.total_seconds()
-        self._kept: tuple[World, Answers] | None = None
+        self._kept: tuple[World, Asking, Boards] | None = None
         self._links = Links()
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
@@ -121,15 +119,16 @@ class DynamicResources(Plugin):
         if not self._concerns(pod):
             return verdicts
         claims, world = self._needed(pod).claims, self._world
+        if (board := self._board(pod, claims, nodes)) is not None:
+            return board.verdicts(nodes)
         reasons: dict[tuple[Code, Reason], list[int]] = {}
         in_vain = 0
-        everywhere = others_everywhere(world, claims, nodes)
+        everywhere = others_everywhere(world, self._asking.waiters, claims, nodes.snapshot)
         rows, answers = nodes.rows.tolist(), dict[int, Answer]()
         for position in range(len(rows)) if claims else world.extended.where_needed(pod, nodes):
             index = rows[position]
-            answer = answers[index] = self._answer(
-                world, pod, claims, nodes.snapshot.all_rows[index], index, nodes, everywhere
-            )
+            row = nodes.snapshot.all_rows[index]
+            answer = answers[index] = self._answer(world, pod, claims, row, index, everywhere)
             if answer.status is not None:
                 positions = reasons.setdefault((answer.status.code, answer.status.reasons[0]), [])
                 positions.append(position)
@@ -154,11 +153,15 @@ class DynamicResources(Plugin):
         if not has_choice and not is_linked:
             return found
         world, asked = self._world, state.read((NAME, "answers"))
-        rows, everywhere = nodes.snapshot.all_rows, others_everywhere(world, claims, nodes)
+        if (board := self._board(pod, claims, nodes)) is not None:
+            preferred, linked = board.scores(nodes)
+            return preferred * (FULL + 1) + linked if is_linked else preferred
+        everywhere = others_everywhere(world, self._asking.waiters, claims, nodes.snapshot)
+        rows = nodes.snapshot.all_rows
         known = asked.still(nodes.snapshot) if asked is not None and self.is_settled(state, pod, "filter") else {}
         for position, index in enumerate(nodes.rows.tolist()):
             row = rows[index]
-            answer = known.get(index) or self._answer(world, pod, claims, row, index, nodes, everywhere)
+            answer = known.get(index) or self._answer(world, pod, claims, row, index, everywhere)
             if has_choice:
                 found[position] = preference(claims, answer.given) * (FULL + 1 if is_linked else 1)
             if is_linked:
@@ -208,8 +211,8 @@ class DynamicResources(Plugin):
             return claims
         answer, open_claims = Answer(), [c for c in claims if c.allocation is None]
         if open_claims:
-            others = others_for(world, pod, open_claims, index, snapshot.nodes)
-            answer = self._answers.serve(pod, open_claims, world.place(row.node), others, is_first=True)
+            others = others_for(world, self._asking.waiters, pod, open_claims, index, snapshot)
+            answer = self._asking.answers.serve(open_claims, world.place(row.node), others, is_first=True)
             if answer.status is not None:
                 return answer.status
         assumed, steps, given = world.assumed, list[Step](), iter(answer.given)
@@ -265,15 +268,36 @@ class DynamicResources(Plugin):
                 prefers_connected=self.args.prefers_connected,
                 is_fractional=self.args.fractional_capacity,
             )
-            self._kept = world, Answers(world)
+            asking = Asking(
+                world,
+                Answers(world),
+                Waiters(world),
+                self.handle.cluster.view,
+                releases=self.args.preemption_releases_claims,
+                prefers_connected=self.args.prefers_connected,
+            )
+            self._kept = world, asking, Boards(asking)
         world = self._kept[0]
         world.assumed.sync(self.handle.now())
         return world
 
     @property
-    def _answers(self) -> Answers:
+    def _asking(self) -> Asking:
         assert self._kept is not None, "the world comes first"
         return self._kept[1]
+
+    def _board(self, pod: Pod, claims: Sequence[DeviceClaim], nodes: Nodes) -> Board | None:
+        """Return what is kept about every node; None where that is no matter of what claims ask for alone.
+
+        So it is if some have devices, others differ from node to node, or pods that are placed anywhere wait for shared devices.
+        """
+        world, snapshot = self._world, nodes.snapshot
+        is_open = bool(claims) and all(claim.allocation is None for claim in claims)
+        if not is_open or (pod.extended and world.extended.served(pod)):
+            return None
+        assert self._kept is not None
+        board = self._kept[2].board(claims, snapshot)
+        return board if is_local(world, claims) or not self._asking.waiters.are_any else None
 
     def _group(self, pod: Pod) -> Gang | None:
         """Return the PodGroup that a pod names, as its object tells; None for single pods and for groups of other dialects."""
@@ -308,16 +332,10 @@ class DynamicResources(Plugin):
 
     def _unusable(self, world: World, claims: Sequence[DeviceClaim], row: Row) -> Status | None:
         """Return that an allocated claim cannot be used on a node: it is elsewhere, or its devices are not made ready."""
-        for claim in claims:
-            if claim.allocation is None:
-                continue
-            selector = claim.allocation.node_selector
-            if selector is not None and not reaches(Where(selector=selector), world.place(row.node).site):
-                return Status.unresolvable(UNAVAILABLE)
-            is_stuck = not is_ready(claim) and is_late(claim, self.handle.now(), self._patience)
-            if failed(claim) or is_stuck:
-                return Status.unresolvable(UNAVAILABLE)
-        return None
+        held = [claim for claim in claims if claim.allocation is not None]
+        if not held or is_usable(held, world.place(row.node).site, self.handle.now(), self._patience):
+            return None
+        return Status.unresolvable(UNAVAILABLE)
 
     def _answer(
         self,
@@ -326,7 +344,6 @@ class DynamicResources(Plugin):
         claims: Sequence[DeviceClaim],
         row: Row,
         index: int,
-        nodes: Nodes,
         everywhere: Others,
     ) -> Answer:
         """Return what a node can do for a pod as the snapshot is now."""
@@ -339,33 +356,9 @@ class DynamicResources(Plugin):
             open_claims.append(extended)
         if not open_claims:
             return Answer(status=unusable)
-        others = everywhere if everywhere is not None else others_for(world, None, open_claims, index, nodes)
-        answer = self._open_answer(world, pod, open_claims, row, others, is_usable=unusable is None)
+        others = everywhere if everywhere is not None else self._asking.waiters.on(index)
+        answer = self._asking.answer(open_claims, row, others, is_usable=unusable is None)
         return answer if answer.status is not None or unusable is None else Answer(status=unusable)
-
-    def _open_answer(
-        self,
-        world: World,
-        pod: Pod,
-        open_claims: Sequence[DeviceClaim],
-        row: Row,
-        others: Sequence[Claimant],
-        *,
-        is_usable: bool,
-    ) -> Answer:
-        """Return what a node can do for the claims that have no devices; `is_usable`: those that have some can be used there."""
-        releases = self.args.preemption_releases_claims and is_usable
-        place = world.place(row.node)
-        freed = freed_claims(lifted(self.handle.cluster.view(row.node.name), row), world) if releases else ()
-        answer = self._answers.ask(pod, open_claims, place, others, freed)
-        if not releases or answer.status is None or answer.status.code is not Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-            return answer
-        gone = [other for other in row.pods.values() if other.node_name and (other.claims or other.extended_claim)]
-        if gone and (releasable := freed_claims(gone, world)):
-            emptied = self._answers.ask(pod, open_claims, place, others, [*freed, *releasable])
-            if emptied.status is None:
-                return Answer(status=Status.unschedulable(FULL_FOR_NOW))
-        return answer
 
     def _sole_users(self, pod: Pod) -> tuple[set[str], ...]:
         """Return who may have reserved a claim that is given up: nobody, the pod, its PodGroup while no pod of it is on a node."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from scheduler.devices.alike import model_of
 from scheduler.devices.allocator import as_listed
 from scheduler.devices.cel import CelEvaluator
 from scheduler.devices.connections import (
@@ -29,7 +30,7 @@ from .assumed import Assumed
 from .extended import ExtendedClaims
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from scheduler.devices.ledger import DeviceId
     from scheduler.devices.pools import Candidate, Pool
@@ -45,7 +46,7 @@ _encoder = msgspec.json.Encoder(order="sorted")
 class Place:
     """A node: its pools, and how its GPUs are linked."""
 
-    __slots__ = ("connections", "gpu_numbers", "gpus", "node", "pools", "site", "topology")
+    __slots__ = ("_model", "connections", "gpu_numbers", "gpus", "node", "pools", "site", "topology")
 
     def __init__(self, node: Node, topology: NodeTopology | None, catalog: Catalog, *, is_linked: bool) -> None:
         """Put the pools together."""
@@ -53,6 +54,7 @@ class Place:
         self.topology = topology
         self.site = Site(node.name, node.labels)
         self.pools: list[Pool] = catalog.pools_for(self.site)
+        self._model: bytes | None = None
         self.connections: Connections | None = None
         self.gpu_numbers: dict[DeviceId, int] = {}
         self.gpus: frozenset[DeviceId] = frozenset()
@@ -62,6 +64,21 @@ class Place:
             told = machine_of_slices(self.pools)
             machine = read_machine(node.labels, node.annotations, topology, of_slices=told).machine
             self.connections = connections_of(self.pools, machine if machine is not None and machine.is_whole else None)
+
+    @property
+    def model(self) -> bytes:
+        """What is equal for nodes whose devices nobody can tell apart but by their names; empty for one that is like no other."""
+        if self._model is None:
+            self._model = model_of(self.pools, self.connections)
+        return self._model
+
+    def devices(self) -> Iterator[DeviceId]:
+        """Walk over the devices of all pools, as listed, and those that count against their counters alone."""
+        for pool in self.pools:
+            for candidate in pool.devices:
+                yield candidate.id
+            for device, _ in pool.others:
+                yield device
 
 
 class World:
@@ -107,6 +124,10 @@ class World:
             place = Place(node, topology, catalog, is_linked=self._prefers_connected)
             self._places[node.name] = place
         return place
+
+    def stamps(self) -> Hashable:
+        """Return what changes with slices, rules for taints and classes."""
+        return (self.catalog, self.objects.generation(DeviceClass))
 
     def stamp(self, place: Place) -> Hashable:
         """Return what changes with whatever may change an answer about a node."""
