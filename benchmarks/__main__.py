@@ -1,6 +1,6 @@
 """`python -m benchmarks`: what needs nothing but Python; the others say what they need."""
 
-from benchmarks import fabric, gpu_sets, policies, preemption
+from benchmarks import claims, fabric, gpu_sets, policies, preemption
 from benchmarks.engine import main
 from benchmarks.openb.__main__ import main as openb
 
@@ -10,6 +10,7 @@ if __name__ == "__main__":
     fabric.main([])
     print()
     gpu_sets.main([])
+    claims.main([])
     policies.main([])
     openb(["--seeds", "42"])
     print("\nThe shapes of kube-scheduler's suite: python -m benchmarks.scenarios_of_peers")

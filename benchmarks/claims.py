@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from scheduler.model import Pod
 
 DEVICES = 8
+GANG = 4
 KUBE_DEFAULT = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -56,7 +57,7 @@ WORKLOADS = (
     Workload("claims from a template", is_templated=True),
     Workload("the same, kube-default", is_templated=True, configuration=KUBE_DEFAULT),
     Workload("2 devices each, from a template", is_templated=True, devices=2),
-    Workload("gangs of 4 × 2 devices", is_templated=True, devices=2, gang=4),
+    Workload("gangs of 4 × 2 devices", is_templated=True, devices=2, gang=GANG),
 )
 
 
@@ -186,6 +187,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", default="", help="workloads with this in their name alone")
     parser.add_argument("--profile", help="a file for what cProfile finds; slows down to about half")
     options = parser.parse_args(arguments)
+    if options.pods % GANG:
+        parser.error(
+            f"--pods {options.pods} is not allowed; allowed are multiples of {GANG}, as some pods come in gangs"
+        )
     profile = cProfile.Profile() if options.profile else None
     print(
         f"{options.pods} pods with claims, {options.nodes} nodes with {DEVICES} devices: decisions a second, best of rounds"

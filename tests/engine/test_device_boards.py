@@ -308,7 +308,12 @@ class Boards(RuleBasedStateMachine):
             ]
             is_removal: bool = data.draw(st.booleans())
             if there and is_removal:
-                undos.append(snapshot.remove(data.draw(st.sampled_from(there)), row))
+                uid = data.draw(st.sampled_from(there))
+                undos.append(snapshot.remove(uid, row))
+                self.compare(snapshot)
+                is_gone: bool = data.draw(st.booleans())
+                if is_gone:  # for good, while the what-if goes on
+                    self.world.remove(self.world.pods[uid].name)
             elif free:
                 undos.append(snapshot.place(data.draw(st.sampled_from(free)), row))
             self.compare(snapshot)
