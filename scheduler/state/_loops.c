@@ -1,12 +1,24 @@
 /* The loops over all nodes that numpy takes several passes for: loops.py says what they return, and does the same in numpy.
 
-   Arguments are contiguous arrays of one length; whoever calls has checked what they mean.  All operations are those of
-   IEEE doubles, one by one in the order of loops.py (no fused multiplication), so that results are equal to the last bit. */
+   Arguments are contiguous, aligned arrays of one length and of the types that are named; anything else is an error, and
+   whoever calls has checked what the numbers mean.  All operations are those of IEEE doubles, one by one in the order of
+   loops.py (no fused multiplication), so that results are equal to the last bit. */
 
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030B0000
 #include <Python.h>
+#include <float.h>
 #include <stdint.h>
+#include <string.h>
+
+#if defined(__FAST_MATH__) || FLT_EVAL_METHOD != 0
+#error "doubles are not worked out as IEEE 754 says (fast-math, or x87): scores would differ from numpy's"
+#endif
+
+/* Of which source this is; loops.py takes no other. */
+#ifndef SOURCE_DIGEST
+#define SOURCE_DIGEST ""
+#endif
 
 /* Where it can be chosen at run time, vectors of four doubles; they compute the same. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
@@ -22,15 +34,35 @@ typedef struct {
     int count;
 } Buffers;
 
-/* Return the memory of an array of so many bytes, or NULL with an error set. */
-static void *memory_of(Buffers *held, PyObject *array, int flags, Py_ssize_t bytes) {
+/* What the elements of an array are, as the struct module names them; `l` and `q` are one where long has 64 bits. */
+typedef struct {
+    const char *formats, *name;
+    Py_ssize_t bytes;
+} Kind;
+
+static const Kind DOUBLES = {"d", "float64", sizeof(double)};
+static const Kind INTS = {sizeof(long) == sizeof(int64_t) ? "lq" : "q", "int64", sizeof(int64_t)};
+static const Kind SMALL_INTS = {"h", "int16", sizeof(int16_t)};
+static const Kind BOOLS = {"?", "bool", sizeof(uint8_t)};
+
+/* Return the memory of an array of so many elements of a kind, or NULL with an error set. */
+static void *memory_of(Buffers *held, PyObject *array, const Kind *kind, int flags, Py_ssize_t length) {
     Py_buffer *view = &held->views[held->count];
-    if (PyObject_GetBuffer(array, view, flags) < 0) {
+    if (PyObject_GetBuffer(array, view, flags | PyBUF_FORMAT) < 0) {
         return NULL;
     }
     held->count++;
-    if (view->len != bytes) {
-        PyErr_Format(PyExc_ValueError, "an array has %zd bytes, %zd are needed", view->len, bytes);
+    const char *format = view->format == NULL ? "B" : view->format;
+    if (strchr(kind->formats, format[0]) == NULL || format[0] == '\0' || format[1] != '\0') {
+        PyErr_Format(PyExc_TypeError, "an array has elements of the format %s, %s is needed", format, kind->name);
+        return NULL;
+    }
+    if (view->len != length * kind->bytes) {
+        PyErr_Format(PyExc_ValueError, "an array has %zd elements, %zd are needed", view->len / kind->bytes, length);
+        return NULL;
+    }
+    if ((uintptr_t)view->buf % (uintptr_t)kind->bytes != 0) {
+        PyErr_SetString(PyExc_ValueError, "the elements of an array are not aligned");
         return NULL;
     }
     return view->buf;
@@ -93,14 +125,14 @@ static int read_part(Part *part, PyObject *tuple, Buffers *held, Py_ssize_t size
         return 0;
     }
     part->has = NULL;
-    return (part->kept = memory_of(held, kept, PyBUF_SIMPLE, size * 8)) != NULL &&
-           (part->offered = memory_of(held, offered, PyBUF_SIMPLE, size * 8)) != NULL &&
-           (has == Py_None || (part->has = memory_of(held, has, PyBUF_SIMPLE, size)) != NULL);
+    return (part->kept = memory_of(held, kept, &DOUBLES, PyBUF_SIMPLE, size)) != NULL &&
+           (part->offered = memory_of(held, offered, &DOUBLES, PyBUF_SIMPLE, size)) != NULL &&
+           (has == Py_None || (part->has = memory_of(held, has, &BOOLS, PyBUF_SIMPLE, size)) != NULL);
 }
 
 PyDoc_STRVAR(mean_share_doc, "mean_share(parts, out): see scheduler.state.loops.mean_share");
 
-static PyObject *mean_share(PyObject *module, PyObject *args) {
+static PyObject *mean_share(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *tuples, *result = NULL, *out_array;
     Buffers held = {.count = 0};
     Part parts[MOST_PARTS];
@@ -113,7 +145,7 @@ static PyObject *mean_share(PyObject *module, PyObject *args) {
         PyErr_Format(PyExc_ValueError, "between 1 and %d resources are scored here", MOST_PARTS);
         return NULL;
     }
-    int64_t *restrict out = size < 0 ? NULL : memory_of(&held, out_array, PyBUF_WRITABLE, size * 8);
+    int64_t *restrict out = size < 0 ? NULL : memory_of(&held, out_array, &INTS, PyBUF_WRITABLE, size);
     if (out == NULL) {
         goto end;
     }
@@ -164,20 +196,25 @@ WIDE static void gain(const double *const columns[4], const double more[2], cons
 
 PyDoc_STRVAR(balance_gain_doc, "balance_gain(first, second, base, out): see scheduler.state.loops.balance_gain");
 
-static PyObject *balance_gain(PyObject *module, PyObject *args) {
-    PyObject *arrays[6], *result = NULL;
+static PyObject *balance_gain(PyObject *Py_UNUSED(module), PyObject *args) {
+    PyObject *arrays[6], *resources[2], *result = NULL;
     Buffers held = {.count = 0};
     double more[2];
-    if (!PyArg_ParseTuple(args, "(OOd)(OOd)OO:balance_gain", &arrays[0], &arrays[1], &more[0], &arrays[2], &arrays[3],
-                          &more[1], &arrays[4], &arrays[5])) {
+    if (!PyArg_ParseTuple(args, "O!O!OO:balance_gain", &PyTuple_Type, &resources[0], &PyTuple_Type, &resources[1],
+                          &arrays[4], &arrays[5])) {
         return NULL;
     }
+    for (int k = 0; k < 2; k++) {
+        if (!PyArg_ParseTuple(resources[k], "OOd:balance_gain", &arrays[2 * k], &arrays[2 * k + 1], &more[k])) {
+            return NULL;
+        }
+    }
     const Py_ssize_t size = PyObject_Length(arrays[5]);
-    int64_t *out = size < 0 ? NULL : memory_of(&held, arrays[5], PyBUF_WRITABLE, size * 8);
-    const int16_t *base = out == NULL ? NULL : memory_of(&held, arrays[4], PyBUF_SIMPLE, size * 2);
+    int64_t *out = size < 0 ? NULL : memory_of(&held, arrays[5], &INTS, PyBUF_WRITABLE, size);
+    const int16_t *base = out == NULL ? NULL : memory_of(&held, arrays[4], &SMALL_INTS, PyBUF_SIMPLE, size);
     const double *columns[4] = {NULL, NULL, NULL, NULL};
     for (int k = 0; base != NULL && k < 4; k++) {
-        columns[k] = memory_of(&held, arrays[k], PyBUF_SIMPLE, size * 8);
+        columns[k] = memory_of(&held, arrays[k], &DOUBLES, PyBUF_SIMPLE, size);
         if (columns[k] == NULL) {
             break;
         }
@@ -194,16 +231,16 @@ end:
 
 PyDoc_STRVAR(sum_by_doc, "sum_by(numbers, counts, out): see scheduler.state.loops.sum_by");
 
-static PyObject *sum_by(PyObject *module, PyObject *args) {
+static PyObject *sum_by(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *numbers_array, *counts_array, *out_array, *result = NULL;
     Buffers held = {.count = 0};
     if (!PyArg_ParseTuple(args, "OOO:sum_by", &numbers_array, &counts_array, &out_array)) {
         return NULL;
     }
     const Py_ssize_t size = PyObject_Length(numbers_array), domains = size < 0 ? -1 : PyObject_Length(out_array);
-    int64_t *restrict out = domains < 0 ? NULL : memory_of(&held, out_array, PyBUF_WRITABLE, domains * 8);
-    const int64_t *restrict numbers = out == NULL ? NULL : memory_of(&held, numbers_array, PyBUF_SIMPLE, size * 8);
-    const int64_t *restrict counts = numbers == NULL ? NULL : memory_of(&held, counts_array, PyBUF_SIMPLE, size * 8);
+    int64_t *restrict out = domains < 0 ? NULL : memory_of(&held, out_array, &INTS, PyBUF_WRITABLE, domains);
+    const int64_t *restrict numbers = out == NULL ? NULL : memory_of(&held, numbers_array, &INTS, PyBUF_SIMPLE, size);
+    const int64_t *restrict counts = numbers == NULL ? NULL : memory_of(&held, counts_array, &INTS, PyBUF_SIMPLE, size);
     if (counts == NULL) {
         goto end;
     }
@@ -242,9 +279,9 @@ static int read_near(Near *near, PyObject *tuple, Buffers *held, Py_ssize_t size
     }
     near->numbers = NULL;
     near->domains = PyObject_Length(counts);
-    return near->domains >= 0 && (near->counts = memory_of(held, counts, PyBUF_SIMPLE, near->domains * 8)) != NULL &&
+    return near->domains >= 0 && (near->counts = memory_of(held, counts, &INTS, PyBUF_SIMPLE, near->domains)) != NULL &&
            (numbers == Py_None ? (near->domains == size || (PyErr_SetString(PyExc_ValueError, "one count a node"), 0))
-                               : (near->numbers = memory_of(held, numbers, PyBUF_SIMPLE, size * 8)) != NULL);
+                               : (near->numbers = memory_of(held, numbers, &INTS, PyBUF_SIMPLE, size)) != NULL);
 }
 
 /* Add one constraint's part to a block of nodes that starts at `start`; false if a node's domain is none.  Pods are fewer than 2**31. */
@@ -284,7 +321,7 @@ WIDE static int add_near(double *restrict totals, const Near *near, Py_ssize_t s
 
 PyDoc_STRVAR(sum_near_doc, "sum_near(parts, shift, out): see scheduler.state.loops.sum_near");
 
-static PyObject *sum_near(PyObject *module, PyObject *args) {
+static PyObject *sum_near(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *tuples, *out_array, *result = NULL;
     Buffers held = {.count = 0};
     Near parts[MOST_PARTS];
@@ -297,7 +334,7 @@ static PyObject *sum_near(PyObject *module, PyObject *args) {
         PyErr_Format(PyExc_ValueError, "between 1 and %d parts are summed here", MOST_PARTS);
         return NULL;
     }
-    int64_t *restrict out = size < 0 ? NULL : memory_of(&held, out_array, PyBUF_WRITABLE, size * 8);
+    int64_t *restrict out = size < 0 ? NULL : memory_of(&held, out_array, &INTS, PyBUF_WRITABLE, size);
     if (out == NULL) {
         goto end;
     }
@@ -347,15 +384,15 @@ WIDE static int turn(const int64_t *restrict scores, int64_t *restrict out, Py_s
 
 PyDoc_STRVAR(fewest_best_doc, "fewest_best(scores, out): see scheduler.state.loops.fewest_best");
 
-static PyObject *fewest_best(PyObject *module, PyObject *args) {
+static PyObject *fewest_best(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *scores_array, *out_array, *result = NULL;
     Buffers held = {.count = 0};
     if (!PyArg_ParseTuple(args, "OO:fewest_best", &scores_array, &out_array)) {
         return NULL;
     }
     const Py_ssize_t size = PyObject_Length(out_array);
-    int64_t *restrict out = size < 0 ? NULL : memory_of(&held, out_array, PyBUF_WRITABLE, size * 8);
-    const int64_t *restrict scores = out == NULL ? NULL : memory_of(&held, scores_array, PyBUF_SIMPLE, size * 8);
+    int64_t *restrict out = size < 0 ? NULL : memory_of(&held, out_array, &INTS, PyBUF_WRITABLE, size);
+    const int64_t *restrict scores = out == NULL ? NULL : memory_of(&held, scores_array, &INTS, PyBUF_SIMPLE, size);
     if (scores == NULL) {
         goto end;
     }
@@ -379,4 +416,11 @@ static struct PyModuleDef definition = {
     NULL, NULL, NULL, NULL,
 };
 
-PyMODINIT_FUNC PyInit__loops(void) { return PyModule_Create(&definition); }
+PyMODINIT_FUNC PyInit__loops(void) {
+    PyObject *module = PyModule_Create(&definition);
+    if (module != NULL && PyModule_AddStringConstant(module, "SOURCE", SOURCE_DIGEST) < 0) {
+        Py_DECREF(module);
+        return NULL;
+    }
+    return module;
+}

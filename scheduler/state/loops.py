@@ -1,15 +1,20 @@
 """Loops over all nodes for which numpy takes several passes: compiled where the package was built with a C compiler.
 
 For plugins that score sums of amounts and pods, which do the same in numpy where there is no compiled form: the same operations of
-IEEE doubles in the same order, so that scores are equal to the last bit (`_loops.c`, and a property test).
+IEEE doubles in the same order, so that scores are equal to the last bit (`_loops.c`, and a property test).  A compiled form that does not load, or is not of the source beside it, is none.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 try:
     from . import _loops
@@ -22,8 +27,16 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 #: Small whole numbers.
 Small: TypeAlias = npt.NDArray[np.int16]
 
-#: The module `_loops`; None without it.
-compiled = _loops
+
+def is_current(module: ModuleType, source: Path) -> bool:
+    """Tell whether a module was compiled from this source, as it is now; true where the source is not there."""
+    if not source.is_file():
+        return True
+    return bool(getattr(module, "SOURCE", "") == hashlib.sha256(source.read_bytes()).hexdigest())
+
+
+#: The module `_loops`; None without it, and in a working copy whose source has changed since it was compiled.
+compiled = _loops if _loops is not None and is_current(_loops, Path(__file__).with_name("_loops.c")) else None
 #: So many resources, or constraints, are scored in one pass.
 MOST_PARTS = 3
 #: What is added to the pods near a node is less than this.

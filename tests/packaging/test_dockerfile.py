@@ -112,7 +112,9 @@ def test_install_steps_give_a_working_command(tmp_path):
     assert "simulate" in run(f"{source}/bin/ai-scheduler --help")
     where = run(f"cd {source} && bin/python -c 'import scheduler; print(scheduler.__file__)'")
     assert str(tmp_path / "opt/ai-scheduler/lib") in where
-    run(f"cd {source} && bin/python -c 'from scheduler.state import _loops'")
+    run(f"cd {source} && bin/python -c 'from scheduler.state import loops; assert loops.compiled'")
+    (wheel,) = (folders["/src"] / "dist").glob("ai_scheduler-*.whl")
+    assert "-cp311-abi3-" in wheel.name, "later Pythons load it as well"
     assert run(f"{source}/bin/python -m pip check") == "No broken requirements found.\n"
 
 

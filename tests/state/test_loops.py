@@ -1,9 +1,8 @@
-"""The compiled loops: what they return, beside the same in whole numbers and beside numpy; and how they are built, or not."""
+"""The compiled loops: what they return, beside the same in whole numbers and beside numpy."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,14 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import hatch_build
 from scheduler.framework.cycle_state import CycleState
 from scheduler.state import loops
 from scheduler.state.loops import MOST_PARTS, Near, Part, balance_gain, fewest_best, mean_share, sum_by, sum_near
 from tests.builders import a_node, a_pod
 from tests.plugins.asking import Cluster
 
-ROOT = Path(__file__).parents[2]
 GPU = "nvidia.com/gpu"
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 
@@ -115,6 +112,105 @@ def test_arrays_that_do_not_match_are_errors(parts):
         loops.compiled.mean_share(parts, np.empty(1, dtype=np.int64))
     with pytest.raises((ValueError, TypeError)):
         loops.compiled.balance_gain((floats([1]), floats([1]), 0.0), (floats([1]), floats([1]), 0.0), 1, parts)
+
+
+class Fleeting:
+    """A sequence whose elements nobody holds."""
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, index: int) -> Any:
+        if index > 2:
+            raise IndexError
+        return np.ones(600) if index < 2 else 0.5
+
+
+INTS = np.zeros(4, dtype=np.int64)
+UNALIGNED = np.frombuffer(bytearray(33), dtype=np.uint8)[1:]
+
+
+@needs_compiled
+@pytest.mark.parametrize(
+    "column",
+    [
+        INTS.astype(np.float64),
+        INTS.astype(np.uint64),
+        INTS.astype(">i8"),
+        np.zeros(8, dtype=np.int32),
+        np.zeros((4, 2), dtype=np.int32),
+        np.zeros((4, 2), dtype=np.int64),
+        np.zeros(8, dtype=np.int64)[::2],
+        UNALIGNED.view(np.int64),
+        bytearray(32),
+        [0, 0, 0, 0],
+        None,
+    ],
+    ids=lambda column: f"{type(column).__name__} {getattr(column, 'dtype', '')}{getattr(column, 'shape', '')}",
+)
+def test_arrays_of_another_kind_are_errors(column):
+    """Nothing is read as what it is not: another type, order of bytes or shape, gaps, or off the borders of words."""
+    assert loops.compiled is not None
+    wrong = (ValueError, TypeError, BufferError)
+    out = np.empty(4, dtype=np.int64)
+    for columns in ((column, INTS, out), (INTS, column, out), (INTS, INTS, column)):
+        with pytest.raises(wrong):
+            loops.compiled.sum_by(*columns)
+    for parts in (((column, INTS, 1.0, 0.0),), ((INTS, column, 1.0, 0.0),)):
+        if parts[0][1] is not None:
+            with pytest.raises(wrong):
+                loops.compiled.sum_near(parts, 0.0, out)
+    for columns in ((column, out), (INTS, column)):
+        with pytest.raises(wrong):
+            loops.compiled.fewest_best(*columns)
+
+
+@needs_compiled
+def test_whole_numbers_are_no_floats():
+    """Both have eight bytes."""
+    assert loops.compiled is not None
+    column, out = floats([1, 1, 1, 1]), np.empty(4, dtype=np.int64)
+    for kept, offered, has in ((INTS, column, None), (column, INTS, None), (column, column, column)):
+        with pytest.raises((TypeError, ValueError)):
+            loops.compiled.mean_share(((kept, offered, has, 0.0, False, 1),), out)
+    with pytest.raises(TypeError, match="float64 is needed"):
+        loops.compiled.balance_gain((INTS, column, 0.0), (column, column, 0.0), np.zeros(4, dtype=np.int16), out)
+    with pytest.raises(TypeError, match="int16 is needed"):
+        loops.compiled.balance_gain((column, column, 0.0), (column, column, 0.0), INTS, out)
+
+
+@needs_compiled
+def test_what_is_read_only_is_read_and_not_written():
+    """As numpy has it."""
+    assert loops.compiled is not None
+    column = np.arange(4, dtype=np.int64)
+    column.flags.writeable = False
+    out = np.empty(4, dtype=np.int64)
+    assert loops.compiled.fewest_best(column, out)
+    assert out.tolist() == [100, 66, 33, 0]
+    with pytest.raises((ValueError, BufferError)):
+        loops.compiled.fewest_best(out, column)
+
+
+@needs_compiled
+def test_arguments_are_tuples_that_hold_their_arrays():
+    """The elements of other sequences may be gone while they are looked at."""
+    assert loops.compiled is not None
+    out = np.empty(600, dtype=np.int64)
+    fleeting: Any = Fleeting()
+    with pytest.raises(TypeError, match="tuple"):
+        loops.compiled.balance_gain(fleeting, fleeting, np.zeros(600, dtype=np.int16), out)
+    with pytest.raises(TypeError, match="tuple"):
+        loops.compiled.mean_share((fleeting,), out)
+
+
+@needs_compiled
+def test_no_nodes_are_no_error():
+    """Empty columns give empty scores."""
+    none = np.empty(0, dtype=np.int64)
+    assert mean_share((Part(floats([]), floats([]), None, 0.0, is_most=False, weight=1),)) is not None
+    assert sum_by(none, none, 2) is not None
+    assert fewest_best(none) is not None
 
 
 @needs_compiled
@@ -227,21 +323,3 @@ def test_pods_are_spread_the_same_without_them(data):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(loops, "compiled", None)
             assert found == [cluster.filter(name, asked), cluster.score(name, asked)]
-
-
-def test_nothing_is_compiled_where_that_is_not_wanted(monkeypatch, tmp_path):
-    """Who wants a package of Python alone says so."""
-    monkeypatch.setenv("AI_SCHEDULER_PURE", "1")
-    assert hatch_build.compile_into(tmp_path) == "AI_SCHEDULER_PURE is set."
-
-
-def test_a_machine_without_a_compiler_is_told_what_is_missing(monkeypatch, tmp_path):
-    """The package is built all the same."""
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert "there is no cc" in hatch_build.compile_into(tmp_path)
-
-
-def test_what_the_compiler_says_is_told(monkeypatch):
-    """A broken compiler is named with its words."""
-    monkeypatch.setenv("CC", "false")
-    assert hatch_build.compile_into(ROOT.with_name("nowhere")).startswith("false ")
