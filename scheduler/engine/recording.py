@@ -86,8 +86,8 @@ def _message(reason: Reason) -> str:
     return f"{reason.text}\n{stack}" if stack else reason.text
 
 
-def record(workload: Workload, placer: Placer, outcome: Outcome) -> Facts:
-    """Gather verdicts, if somebody found no node, and the best scores of the pod that the attempt is explained by."""
+def record(workload: Workload, placer: Placer, outcome: Outcome, *, has_scores: bool) -> Facts:
+    """Gather verdicts, if somebody found no node, and the best scores, if wanted, of the pod that the attempt is explained by."""
     shown = outcome.shown
     verdicts: dict[str, dict[str, int]] = {}
     scores: dict[str, int] = {}
@@ -97,7 +97,8 @@ def record(workload: Workload, placer: Placer, outcome: Outcome) -> Facts:
         for (plugin, reason), number in sorted(reasons.items(), key=lambda item: (item[0][0], item[0][1].text)):
             by_text = verdicts.setdefault(plugin, {})
             by_text[reason.text] = by_text.get(reason.text, 0) + number
-        scores, parts = _best_scores(shown, placer)
+        if has_scores:
+            scores, parts = _best_scores(shown, placer)
     profile = placer.pods[0].scheduler_name
     return Facts(workload, profile, len(placer.pods), outcome, verdicts, scores, parts)
 

@@ -206,7 +206,11 @@ class Client:
     ) -> AsyncIterator[aiohttp.StreamReader]:
         """Open a watch; ApiError or UnreachableError if it does not start.  Errors inside it come as aiohttp's own."""
         unlimited = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout.sock_connect)
-        response = await self._open("GET", path, params=params, timeout=unlimited, within=headers_within_seconds)
+        try:
+            async with asyncio.timeout(headers_within_seconds):
+                response = await self._open("GET", path, params=params, timeout=unlimited)
+        except TimeoutError as error:
+            raise UnreachableError(f"GET {path}: no answer within {headers_within_seconds:g} s") from error
         try:
             yield response.content
         finally:
@@ -271,12 +275,11 @@ class Client:
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp's own, passed through
         data: bytes | None = None,
         headers: Mapping[str, str] | None = None,
-        within: float | None = None,
     ) -> aiohttp.ClientResponse:
         """Send a request and return its answer once the headers are there; a 401 is tried once more, renewed."""
         for is_last in (False, True):
             authorization = await self._authorization()
-            response = await self._send(method, path, params, data, headers, timeout, authorization, within)
+            response = await self._send(method, path, params, data, headers, timeout, authorization)
             if response.status < BAD_REQUEST:
                 return response
             body = await _remaining(response)
@@ -305,25 +308,23 @@ class Client:
         headers: Mapping[str, str] | None,
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp's own, passed through
         authorization: str | None,
-        within: float | None,
     ) -> aiohttp.ClientResponse:
         connection = self.login.connection
         sent = dict(headers or {})
         if authorization:
             sent["Authorization"] = authorization
         try:
-            async with asyncio.timeout(within):
-                return await self._session.request(
-                    method,
-                    connection.server + path,
-                    params=params,
-                    data=data,
-                    headers=sent,
-                    timeout=timeout,
-                    ssl=self.login.ssl or True,
-                    server_hostname=connection.tls_server_name,
-                    proxy=connection.proxy,
-                )
+            return await self._session.request(
+                method,
+                connection.server + path,
+                params=params,
+                data=data,
+                headers=sent,
+                timeout=timeout,
+                ssl=self.login.ssl or True,
+                server_hostname=connection.tls_server_name,
+                proxy=connection.proxy,
+            )
         except aiohttp.ClientConnectorError as error:
             raise UnreachableError(f"{method} {path}: {error}", is_unsent=True) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:

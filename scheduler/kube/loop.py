@@ -1,7 +1,7 @@
 """EngineLoop: feeds the engine with inputs, lets it decide in small steps, and hands its effects on.
 
 For the process.  It yields to the event loop about every 5 ms, so that watches, bindings and the Lease never wait behind
-a big gang; how much work fits into a step is measured, not guessed.
+a big gang; how much work fits into a step is measured, not guessed.  Of a burst it takes what comes in together.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ log = structlog.stdlib.get_logger("loop")
 #: How long the event loop may be kept at a stretch, in seconds.
 STEP_SECONDS = 0.005
 FEWEST_UNITS, MOST_UNITS = 500, 200_000
+#: For how long inputs that come in one after the other are gathered before the engine is asked.
+GATHER_SECONDS = 0.01
 #: The loop turns at least this often, to show that it is alive.
 LONGEST_WAIT_SECONDS = 10.0
 #: A deadline that has passed without anything to do is not asked about more often than this.
@@ -87,8 +89,11 @@ class EngineLoop:
 
     async def run(self) -> None:
         """Decide until `stop`; an exception of the engine ends it."""
+        has_more = False
         while not self._is_stopping:
             self.turned_at = time.monotonic()
+            if not has_more:
+                await self._gather()
             await self._take_inputs()
             has_more = False
             if self._may_decide() and not self._is_stopping:
@@ -112,6 +117,16 @@ class EngineLoop:
         """Make no more decisions."""
         self._is_stopping = True
         self._inbox.wake()
+
+    async def _gather(self) -> None:
+        """Let more come in while each turn of the event loop brings some, for GATHER_SECONDS at most.
+
+        One pod after the other finds everything in the processor's caches; between other work it costs up to twice as much.
+        """
+        known, ends = 0, time.perf_counter() + GATHER_SECONDS
+        while len(self._inbox) > known and time.perf_counter() < ends:
+            known = len(self._inbox)
+            await asyncio.sleep(0)
 
     async def _take_inputs(self) -> None:
         inputs = self._inbox.take()

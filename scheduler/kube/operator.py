@@ -213,6 +213,9 @@ class Operator:
         settings.queueing.idle_timeout = 0.2  # a task per pod lives on this long; 5 s would keep thousands of them
         settings.networking.error_backoffs = (0.5, 1, 2, 2, 2, 2)  # beyond an outage of 10 s it is started anew
         settings.persistence.diffbase_storage = _NoEssence()
+        settings.persistence.progress_storage = (
+            kopf.StatusProgressStorage()
+        )  # nothing is stored; two of them clear twice
         settings.persistence.finalizer = f"{GROUP}/unused"
         return settings
 

@@ -84,8 +84,8 @@ def steady_clock() -> Callable[[], float]:
 def make_engine(
     configuration: SchedulerConfiguration, clock: Callable[[], float], on_decision: Callable[[Decision], None]
 ) -> Engine:
-    """Return the real engine."""
-    return Engine(configuration, clock, time.time_ns(), on_decision)
+    """Return the real engine; logs and metrics tell no scores of its Decisions."""
+    return Engine(configuration, clock, time.time_ns(), on_decision, shows_scores=False)
 
 
 class Process:

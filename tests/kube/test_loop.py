@@ -102,6 +102,35 @@ async def test_inputs_are_handled_between_steps() -> None:
     await task
 
 
+async def test_what_comes_in_turn_by_turn_is_decided_together() -> None:
+    """Pods of one burst come through Kopf one after the other."""
+    engine, inbox = Engine(), Inbox()
+    loop = loop_of(engine, inbox, [])
+    task = asyncio.create_task(loop.run())
+    await until(lambda: engine.steps == 1)
+    for name in "abc":
+        inbox.put(PodRemoved(name))
+        await asyncio.sleep(0)
+    await until(lambda: engine.steps > 1)
+    assert [item for item in engine.handled if isinstance(item, PodRemoved)] == [PodRemoved(name) for name in "abc"]
+    assert engine.steps == 2
+    loop.stop()
+    await task
+
+
+async def test_inputs_without_end_do_not_keep_it_from_deciding() -> None:
+    """A stream of changes in a large cluster."""
+    engine, inbox = Engine(), Inbox()
+    loop = loop_of(engine, inbox, [])
+    task = asyncio.create_task(loop.run())
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while engine.steps < 3:
+            inbox.put(PodRemoved("x"))
+            await asyncio.sleep(0)
+    loop.stop()
+    await task
+
+
 async def test_effects_go_out_after_each_step() -> None:
     """In the engine's order."""
     engine, inbox, out = Engine(), Inbox(), []
