@@ -148,9 +148,8 @@ def test_a_binding_that_fails_deletes_the_claim() -> None:
     assert len(made.placed) == 1
 
 
-def test_a_claim_of_an_earlier_process_is_deleted_before_its_pod_is_placed() -> None:
-    """It may hold devices of a node where the pod cannot be."""
-    made = world(a_node("a").cpu(8), count=1)
+def left_over() -> dict[str, Any]:
+    """Return a claim that an earlier process made for a pod's extended resources."""
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": a_pod("p").build().uid, "controller": True}
     old = claim_of("p", request(name="container-0-request-1"), name="p-extended-resources-old")
     old["metadata"] |= {
@@ -160,11 +159,31 @@ def test_a_claim_of_an_earlier_process_is_deleted_before_its_pod_is_placed() -> 
     }
     taken = {"request": "container-0-request-1", "driver": "gpu.example.com", "pool": "a", "device": "gpu-0"}
     old["status"] = {"allocation": {"devices": {"results": [taken]}}}
-    made.claim(old).add(asking("p", 1)).wait(60)
+    return old
+
+
+def test_a_claim_of_an_earlier_process_is_deleted_before_its_pod_is_placed() -> None:
+    """It may hold devices of a node where the pod cannot be."""
+    made = world(a_node("a").cpu(8), count=1)
+    made.claim(left_over()).add(asking("p", 1)).wait(60)
     claim = made.extended("p")
     assert claim is not None
     assert claim["metadata"]["name"] != "p-extended-resources-old"
     assert made.node_of("p") == "a"
+
+
+def test_nothing_is_deleted_for_a_pod_whose_other_claims_cannot_be_served() -> None:
+    """As upstream, whose PostFilter knows of no claims after PreFilter has refused: here for a class that is not there."""
+    made = world(a_node("a").cpu(8), count=2).claim(left_over())
+    made.claim(claim_of("p", request(deviceClassName="nic")))
+    made.add(claiming(asking("p", 1))).wait(60)
+    assert "device class nic does not exist" in made.pending("p").message
+    assert "deletion of ResourceClaim" not in made.pending("p").message
+    assert "default/p-extended-resources-old" in made.server.claims
+    made.tell_class("nic", "example.com/nic")
+    made.wait(60)
+    assert made.node_of("p") == "a"
+    assert "default/p-extended-resources-old" not in made.server.claims
 
 
 def test_a_gang_gets_all_its_devices_or_none() -> None:

@@ -101,7 +101,13 @@ def is_reserved(pod: Pod, claim: DeviceClaim, group: Gang | None) -> bool:
     return any(consumer.uid == uid for consumer in claim.reserved_for)
 
 
-def objection_to(claim: DeviceClaim, class_of: Callable[[str], DeviceClass | None]) -> str:
+def objection_to(needed: Needed, class_of: Callable[[str], DeviceClass | None]) -> str:
+    """Return why a pod with these claims cannot be placed on any node; empty if it may be."""
+    objections = (_objection_to(claim, class_of) for claim in needed.claims if claim.allocation is None)
+    return needed.objection or next((text for text in objections if text), "")
+
+
+def _objection_to(claim: DeviceClaim, class_of: Callable[[str], DeviceClass | None]) -> str:
     """Return why an unallocated claim cannot be served on any node: a class is missing; empty if it may be."""
     for request in claim.requests:
         asked = request.alternatives or ((request.exactly,) if request.exactly is not None else ())

@@ -101,11 +101,7 @@ class DynamicResources(Plugin):
         if not self._concerns(pod):
             return Status.skip()
         needed = self._needed(pod)
-        text = needed.objection
-        for claim in needed.claims:
-            if not text and claim.allocation is None:
-                text = objection_to(claim, self._world.class_of)
-        if text:
+        if text := objection_to(needed, self._world.class_of):
             return self._refusal(text)
         return None if needed.claims or self._world.extended.served(pod) else Status.skip()
 
@@ -179,8 +175,8 @@ class DynamicResources(Plugin):
         return None if pod.claims or is_linked else 0
 
     def post_filter(self, state: CycleState, pod: Pod, failure: Failure) -> Status | None:
-        """Take back an allocation that alone kept the pod off some node, if nobody else has reserved it."""
-        if NAME in state.skipped_filters:
+        """Take back an allocation that alone kept the pod off some node, if nobody else has reserved it; nothing after a refusal at PreFilter."""
+        if NAME in state.skipped_filters or objection_to(self._needed(pod), self._world.class_of):
             return None
         if (status := self._delete_stale([pod])) is not None:
             return status
