@@ -126,8 +126,13 @@ class Cycle:
         return outcome
 
     def _beyond_quota(self, refusal: Status) -> Steps:
-        """Refuse a workload that its queue has no quota for, unless others of the queue may make room for it."""
+        """Refuse a workload that its queue has no quota for, unless others of the queue may make room for it.
+
+        What no quota would help is told of that instead, so that none is kept for it.
+        """
         shown = self._missing()
+        if refusal.code is Code.UNSCHEDULABLE and self._is_hopeless(shown):
+            return (yield from self._place())
         outcome = Outcome(status=refusal, shown=shown)
         if refusal.code is Code.UNSCHEDULABLE:
             message = self._waiting_for_victims(shown)
@@ -137,6 +142,13 @@ class Cycle:
                 head = _with_text(refusal.reasons[0], f"{refusal.reasons[0].text}. {message}")
                 outcome.status = Status(refusal.code, (head, *refusal.reasons[1:]))
         return outcome
+
+    def _is_hopeless(self, shown: Candidate) -> bool:
+        """Tell whether there is no place for the workload, whatever of the cluster was free."""
+        if self._workload.gang is None:
+            return not shown.curable().any()
+        bound = self.bound()
+        return bound is not None and bound.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 
     def _waiting_for_victims(self, shown: Candidate) -> str:
         """Return why no room is made while victims of an earlier plan are still there; nothing if it may be made elsewhere."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from .tree import Node, Tree
 
+#: The codes of refusals.
+UNKNOWN, NOT_ALLOWED = "UnknownQueue", "QueueNotAllowed"
 #: So many allowed queues are listed in a message.
 _MOST_LISTED = 10
 
@@ -89,13 +91,13 @@ class Membership:
         if key.dialect == KUEUE:
             use = self._objects.get(QueueUse, wish.namespace, key.name)
             if use is None:
-                return self._refused(wish, "UnknownQueue", f"there is no LocalQueue {wish.namespace}/{key.name}")
+                return self._refused(wish, UNKNOWN, f"there is no LocalQueue {wish.namespace}/{key.name}")
             key = use.queue
         node = self._tree.nodes.get(key)
         if node is None:
             why = self._tree.problems.get(key)
             text = f"queue {key} cannot be used: {'; '.join(why)}" if why else f"there is no queue {key}"
-            return self._refused(wish, "UnknownQueue", text)
+            return self._refused(wish, UNKNOWN, text)
         text = ""
         if not node.is_leaf:
             text = f"queue {key} is divided into queues, and holds no workloads"
@@ -103,7 +105,7 @@ class Membership:
             text = f"queue {key} is closed"
         elif not self._may_use(node, wish.namespace):
             text = f"namespace {wish.namespace} may not use queue {key}"
-        return self._refused(wish, "QueueNotAllowed", text) if text else Home(node)
+        return self._refused(wish, NOT_ALLOWED, text) if text else Home(node)
 
     def _by_namespace(self, namespace: str) -> Home:
         for node in self._leaves:
@@ -111,7 +113,7 @@ class Membership:
                 return Home(node)
         if self._default is not None and self._default.is_leaf:
             return Home(self._default)
-        return self._refused(Wish(namespace), "UnknownQueue", f"no queue is for namespace {namespace}")
+        return self._refused(Wish(namespace), UNKNOWN, f"no queue is for namespace {namespace}")
 
     def _refused(self, wish: Wish, code: str, text: str) -> Home:
         allowed = [str(node.key) for node in self._leaves if self._may_use(node, wish.namespace)]

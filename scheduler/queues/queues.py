@@ -16,7 +16,7 @@ from .fairness import Fairness
 from .history import History
 from .keeping import Claim
 from .ledger import Ledger
-from .membership import Membership
+from .membership import NOT_ALLOWED, UNKNOWN, Membership
 from .order import Group, Head, Order
 from .reclaim import Reclaim
 from .tree import Tree, build
@@ -116,11 +116,13 @@ class Queues:
         if books is None:
             return None
         home = books.ledger.home_of(next(iter(workload.pods.values())))
+        if home.code == UNKNOWN:
+            return Status.unresolvable(Reason(UNKNOWN, home.problem, _GATE_CURES))
         if home.problem:
-            return Status.unresolvable(Reason(home.code, home.problem, _GATE_CURES))
+            return Status.unresolvable(Reason(NOT_ALLOWED, home.problem, _GATE_CURES))
         if workload.gang is not None and len(names := books.ledger.names_of(workload)) > 1:
             text = f"pods of gang {workload.gang.key} name different queues: {', '.join(names)}; allowed is one"
-            return Status.unresolvable(Reason("QueueNotAllowed", text, _GATE_CURES))
+            return Status.unresolvable(Reason(NOT_ALLOWED, text, _GATE_CURES))
         return None
 
     def waits(self, workload: Workload, sort_key: tuple[Any, ...]) -> tuple[Group, tuple[Any, ...]]:

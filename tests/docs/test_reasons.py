@@ -55,6 +55,12 @@ def told(n) -> str:
     '''Return what is told.'''
     return str(n)
 """
+NAMED = """
+CODE, OTHER = "Named", "Unused"
+
+def refusal(reason):
+    return Reason(CODE, "a sentence")
+"""
 COPY = """
 def louder(reason):
     return Reason(reason.code, reason.text.upper())
@@ -95,9 +101,10 @@ def said(
         ),
         (LOOP, [said("all of them", cures=ClusterEvent.TIME, adds=True)]),
         (PASSED_ON, [said("a sentence"), said("<n> times"), said("<what is told>")]),
+        (NAMED, [said("a sentence", "Named")]),
         (COPY, []),
     ],
-    ids=["constants", "choices", "loop", "passed on", "copy"],
+    ids=["constants", "choices", "loop", "passed on", "named code", "copy"],
 )
 def test_what_is_said_is_understood(
     text: str, expected: list[Said], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -109,4 +116,5 @@ def test_what_is_said_is_understood(
 def test_every_code_is_found() -> None:
     """A plain search of the source finds no code that the reader misses."""
     text = "".join(path.read_text() for part in PARTS for path in (ROOT / "scheduler" / part).rglob("*.py"))
-    assert {found.code for found in collect()} == set(re.findall(r'\bReason\(\s*"(\w+)"', text))
+    named = {"QueueLimit", "QueueGuarantee", "QueueReserved", "UnknownQueue", "QueueNotAllowed", "GangBelowMinimum"}
+    assert {found.code for found in collect()} == set(re.findall(r'\bReason\(\s*"(\w+)"', text)) | named

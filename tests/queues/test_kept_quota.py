@@ -9,7 +9,7 @@ from msgspec import structs
 
 from scheduler.config import parse
 from scheduler.model.run_time import EXPECTED_RUN_SECONDS
-from tests.builders import a_gang, a_pod
+from tests.builders import a_gang, a_node, a_pod
 from tests.engine.world import START, World
 
 from .making import a_queue, a_world, know, of_queue, queued
@@ -143,3 +143,33 @@ def test_who_needs_much_quota_starts_in_the_end_though_nobody_says_how_long_it_r
             break
     assert world.node_of("head")
     assert world.now <= START + 300 + 200 + 30
+
+
+@pytest.mark.parametrize("kind", ["gang", "pod"])
+def test_nothing_is_kept_for_what_no_node_could_take(kind):
+    """It asks for 64 GPUs, which its queue may use and the cluster does not have: it is told so, and who is behind it starts."""
+    world = a_world(32, a_queue("a", 0, 64))
+    world.add(runs("old", "a", 4, 100))
+    if kind == "gang":
+        members = [of_queue("a", a_pod(f"big-{n}").gang("big").gpus(8).created(1)) for n in range(8)]
+        world.add(a_gang("big", 8).created(1), *members)
+    else:
+        world.add(waits("big", "a", 64, 1))
+    world.wait(5)
+    world.add(waits("small", "a", 4, 2)).wait(5)
+    assert world.node_of("small")
+    [(_, message)] = world.conditions("big-0" if kind == "gang" else "big")
+    assert (
+        "never for more than 4" if kind == "gang" else "0/1 nodes are available: 1 Insufficient nvidia.com/gpu"
+    ) in message
+
+
+def test_what_no_node_could_take_waits_for_quota_once_there_are_nodes():
+    """The cluster grows: now it is the first that waits for quota, and starts when that is free."""
+    world = a_world(32, a_queue("a", 0, 64))
+    members = [of_queue("a", a_pod(f"big-{n}").gang("big").gpus(8).created(1)) for n in range(8)]
+    world.add(runs("old", "a", 4, 100), a_gang("big", 8).created(1), *members).wait(5)
+    world.add(*(a_node(f"more{n}").gpus(32).cpu(64) for n in range(2)), waits("small", "a", 4, 2)).wait(5)
+    assert not world.node_of("small")
+    end(world.wait(90), "old")
+    assert world.node_of("big-0")

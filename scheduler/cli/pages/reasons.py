@@ -13,7 +13,7 @@ from .source import Said, reasons_in
 
 ROOT = Path(__file__).resolve().parents[3]
 #: The parts that decide.
-PARTS = ("engine", "framework", "plugins")
+PARTS = ("engine", "framework", "plugins", "queues")
 
 _INTRODUCTION = """\
 # Reasons

@@ -43,13 +43,13 @@ def reasons_in(path: Path, module_name: str) -> Iterator[Said]:
     by = str(module.names.get("NAME") or module_name.split(".")[1])
     for call, function in module.calls("Reason"):
         given = dict(zip(_FIELDS, call.args, strict=False)) | {k.arg: k.value for k in call.keywords if k.arg}
-        code = given.pop("code")
-        if not isinstance(code, ast.Constant):
+        code = module.constant(given.pop("code"))
+        if code is None:
             continue  # a copy of another reason
         for arguments in module.meanings(given, function, call.lineno):
             cures, adds = module.cures(arguments.get("cures"))
             kind = _kind(arguments.get("kind"))
-            yield Said(str(code.value), module.sentence(arguments["text"]), kind, cures, adds, by)
+            yield Said(code, module.sentence(arguments["text"]), kind, cures, adds, by)
 
 
 class _Module:
@@ -80,6 +80,15 @@ class _Module:
                 yield from self.meanings(given | {"text": passed}, around, call.lineno)
         else:
             yield from _choices({key: self._inlined(value, function, line) for key, value in given.items()})
+
+    def constant(self, node: ast.expr) -> str | None:
+        """Return a text that stands in the source, or that a name of the module stands for; None for anything else."""
+        match node:
+            case ast.Constant(value=str(text)):
+                return text
+            case ast.Name(id=name) if isinstance(self.names.get(name), str):
+                return str(self.names[name])
+        return None
 
     def sentence(self, node: ast.expr) -> str:  # noqa: PLR0911 - one return per kind of expression
         """Return the pattern of a sentence: what is put in stands in angle brackets, what may be absent in square ones."""
