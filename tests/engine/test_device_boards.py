@@ -16,9 +16,9 @@ from scheduler.engine import inputs as i
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.status import Status
 from scheduler.model.device_api import ApiDeviceClass, ApiDeviceTaintRule
-from scheduler.model.device_claims import DeviceClaim
+from scheduler.model.device_claims import EXTENDED_RESOURCE_ANNOTATION, DeviceClaim
 from scheduler.model.devices import DeviceTaintRule, device_class_from_api, device_taint_rule_from_api
-from scheduler.model.node_topology import NodeTopology, ToldMachine
+from scheduler.model.node_topology import Links, NodeTopology, ToldGpu, ToldMachine
 from scheduler.plugins.dynamic_resources.answers import FULL_FOR_NOW, Answers, freed_claims, waiting
 from scheduler.plugins.dynamic_resources.asking import is_refused
 from scheduler.plugins.dynamic_resources.claimants import is_local, lifted
@@ -331,19 +331,31 @@ class Boards(RuleBasedStateMachine):
         self.compare(self.snapshot())
 
     def compare(self, snapshot: Snapshot) -> None:
-        plugin: Any = self.world.engine._core.runtimes["ai-scheduler"].profile.plugins["DynamicResources"]
-        reference, nodes = Reference(plugin, snapshot), snapshot.nodes
-        check_ledger(plugin)
-        for pod in self.probes:
-            if plugin._needed(pod).objection:
-                continue
-            expected = [reference.standing(pod, row) for row in snapshot.all_rows]
-            verdicts = plugin.filter_all(CycleState(), pod, nodes)
-            found = [verdicts.status_at(row) for row in range(len(snapshot.all_rows))]
-            assert [told(each) for each in found] == [told(status) for status, _ in expected], pod.name
-            rows = np.array([row for row, each in enumerate(found) if each is None], dtype=np.int64)
-            scores = plugin.score_all(CycleState(), pod, nodes.select(rows)).tolist()
-            assert scores == [expected[row][1] for row in rows], pod.name
+        compare(self.world, self.probes, snapshot)
+
+
+def plugin_of(world: DeviceWorld) -> Any:
+    """Return the plugin that the engine asks."""
+    return world.engine._core.runtimes["ai-scheduler"].profile.plugins["DynamicResources"]
+
+
+def compare(world: DeviceWorld, probes: list[Pod], snapshot: Snapshot) -> list[dict[str, int]]:
+    """Hold that Filter and Score say what the reference says; return, for each pod, the nodes that can take it, with raw scores."""
+    plugin, nodes, answers = plugin_of(world), snapshot.nodes, []
+    reference = Reference(plugin, snapshot)
+    check_ledger(plugin)
+    for pod in probes:
+        if plugin._needed(pod).objection:
+            continue
+        expected = [reference.standing(pod, row) for row in snapshot.all_rows]
+        verdicts = plugin.filter_all(CycleState(), pod, nodes)
+        found = [verdicts.status_at(row) for row in range(len(snapshot.all_rows))]
+        assert [told(each) for each in found] == [told(status) for status, _ in expected], pod.name
+        rows = np.array([row for row, each in enumerate(found) if each is None], dtype=np.int64)
+        scores = plugin.score_all(CycleState(), pod, nodes.select(rows)).tolist()
+        assert scores == [expected[row][1] for row in rows], pod.name
+        answers.append(dict(zip(nodes.select(rows).names, scores, strict=True)))
+    return answers
 
 
 def check_ledger(plugin: DynamicResources) -> None:
@@ -369,6 +381,78 @@ class BoardsOfKubeDefault(Boards):
     """The same with kube-scheduler's plugins: no devices of victims count, and no links."""
 
     BASE = "kube-default"
+
+
+# What seldom happens, step by step
+
+
+def one_device_each(*nodes: str, count: int = 1) -> tuple[DeviceWorld, Pod]:
+    """Return nodes with devices, and a pod that wants one of them and is never let in."""
+    world = DeviceWorld([a_node(name).cpu(64) for name in nodes], slices=[node_slice(n, *gpus(count)) for n in nodes])
+    world.claim(claim_of("probe"))
+    return world, claiming(a_pod("probe").cpu(1)).build()
+
+
+def open_to(world: DeviceWorld, probe: Pod, snapshot: Snapshot) -> set[str]:
+    """Return the nodes that can take a pod, after comparing with the reference."""
+    return set(compare(world, [probe], snapshot)[0])
+
+
+def test_a_claim_that_comes_for_a_pod_in_a_what_if_takes_a_device() -> None:
+    """The pod stands there already, and nothing of its row changes: it waits for nothing before its claim is there."""
+    world, probe = one_device_each("a", "b")
+    snapshot = world.engine.state.snapshot()
+    undo = snapshot.place(claiming(a_pod("p").cpu(1)).build(), snapshot.row_of["a"])
+    assert open_to(world, probe, snapshot) == {"a", "b"}
+    world.claim(claim_of("p"))
+    assert open_to(world, probe, snapshot) == {"b"}
+    world.delete_claim("p-gpu")
+    assert open_to(world, probe, snapshot) == {"a", "b"}
+    undo()
+    assert open_to(world, probe, snapshot) == {"a", "b"}
+
+
+def test_a_stale_claim_for_extended_resources_that_goes_makes_its_pod_wait() -> None:
+    """While it is there its pod gets no devices, and in a what-if takes none; the pod does not name it."""
+    world, probe = one_device_each("a", "b")
+    world.tell_class("gpu", EXTENDED)
+    stale = shared_claim("stale")
+    stale["metadata"]["annotations"] = {EXTENDED_RESOURCE_ANNOTATION: "true"}
+    stale["metadata"]["ownerReferences"] = claim_of("p")["metadata"]["ownerReferences"]
+    world.claim(stale)
+    snapshot = world.engine.state.snapshot()
+    undo = snapshot.place(a_pod("p").cpu(1).request(EXTENDED, 1).build(), snapshot.row_of["a"])
+    assert open_to(world, probe, snapshot) == {"a", "b"}
+    world.delete_claim("stale")
+    assert open_to(world, probe, snapshot) == {"b"}
+    undo()
+    assert open_to(world, probe, snapshot) == {"a", "b"}
+
+
+def test_a_pod_that_goes_while_it_is_taken_off_in_a_what_if_frees_nothing_any_more() -> None:
+    """Its claim keeps the device until somebody takes it back, and nobody is left whose going would free it."""
+    world, probe = one_device_each("a")
+    world.claim(claim_of("p"))
+    world.add(claiming(a_pod("p").cpu(1))).run()
+    snapshot = world.engine.state.snapshot()
+    assert open_to(world, probe, snapshot) == set()
+    snapshot.remove("uid-p", snapshot.row_of["a"])
+    assert open_to(world, probe, snapshot) == {"a"}
+    world.remove("p")
+    assert open_to(world, probe, snapshot) == set()
+
+
+def test_what_is_told_of_a_machine_counts_at_once() -> None:
+    """Of two nodes alike, one is told to have NVLink between its devices; then it is the better one."""
+    world, _ = one_device_each("a", "b", count=2)
+    world.claim(claim_of("pair", request(count=2)))
+    pair, snapshot = claiming(a_pod("pair").cpu(1)).build(), world.engine.state.snapshot()
+    (before,) = compare(world, [pair], snapshot)
+    assert before["a"] == before["b"]
+    gpus_told = [ToldGpu(k, None, ((1 - k, Links(4, 100)),), None, ()) for k in range(2)]
+    world.tell(NodeTopology(name="b", machine=ToldMachine(tuple(gpus_told), (), None)))
+    (after,) = compare(world, [pair], snapshot)
+    assert (after["a"], after["b"] > before["b"]) == (before["a"], True)
 
 
 _SETTINGS = settings(max_examples=8, stateful_step_count=16, deadline=None, suppress_health_check=list(HealthCheck))
