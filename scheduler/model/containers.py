@@ -78,7 +78,7 @@ def _asks(resources: Resources | None) -> tuple[Items, Items]:
     return requested(resources), tuple(limits.items()) if limits else ()
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=8192)
 def _needs(inits: tuple[tuple[Turn, Items], ...], apps: tuple[Items, ...]) -> tuple[ContainerNeed, ...]:
     return (
         *[ContainerNeed(turn, amounts_of(items)) for turn, items in inits],
@@ -86,7 +86,7 @@ def _needs(inits: tuple[tuple[Turn, Items], ...], apps: tuple[Items, ...]) -> tu
     )
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=8192)
 def _qos(asked: tuple[tuple[Items, Items], ...]) -> str:
     """Return the class of containers, each with its requests and its limits; amounts of 0 do not count."""
     requests: dict[str, int] = {}

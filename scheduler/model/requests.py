@@ -91,7 +91,7 @@ def peak(apps: Iterable[Amounts], inits: Iterable[tuple[bool, Amounts]]) -> Amou
     return total
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=8192)
 def _asked(apps: tuple[Items, ...], inits: tuple[tuple[bool, Items], ...], overhead: Items) -> Asked:
     """Return what a pod asks that has neither pod-level requests nor a resize: all but a few."""
     requests = _sum(apps, inits, ())
@@ -139,7 +139,7 @@ def _sum(apps: tuple[Items, ...], inits: tuple[tuple[bool, Items], ...], default
     return peak((fill | amounts_of(a) for a in apps), ((runs_on, fill | amounts_of(i)) for runs_on, i in inits))
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=8192)
 def amounts_of(items: Items) -> Amounts:
     """Return a resource list as integers, not to be changed."""
     result = {name: amount(name, text) for name, text in items}
