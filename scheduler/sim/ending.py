@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from scheduler.model.node_topology import NodeTopology
+from scheduler.state.slice_machines import SliceMachines
 from scheduler.topology import GPUS_ANNOTATION, PRODUCT_LABEL, TopologyError, parse_gpus, read_machine, table_of
 
 from .history import POD_GROUP, History, PodRecord, WorkloadRecord, gpus_of
 from .outcome import EvictionOutcome, NodeOutcome, Outcome, PodOutcome, WorkloadOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from scheduler.engine.pending import PendingWorkload
     from scheduler.model import Node
-    from scheduler.model.node_topology import NodeTopology
-    from scheduler.state.objects import Key
+    from scheduler.state.objects import Objects
     from scheduler.topology import Machine
 
 #: Labels that say where a node stands, the closest first; the first one that a node has groups it on pages.
@@ -39,24 +40,24 @@ def outcome_of(
     end: float,
     is_cut: bool,
     notes: Iterable[str],
-    topologies: Mapping[Key, NodeTopology],
+    objects: Objects,
 ) -> Outcome:
-    """Return what a simulation came to; `end` is the last moment at which something happened."""
-    return _Ending(history, pending, start, topologies).outcome(end, is_cut=is_cut, notes=tuple(notes))
+    """Return what a simulation came to; `end` is the last moment at which something happened, `objects` tell of machines."""
+    return _Ending(history, pending, start, objects).outcome(end, is_cut=is_cut, notes=tuple(notes))
 
 
 class _Ending:
     """The pieces of an outcome."""
 
-    def __init__(
-        self, history: History, pending: Sequence[PendingWorkload], start: float, topologies: Mapping[Key, NodeTopology]
-    ) -> None:
+    def __init__(self, history: History, pending: Sequence[PendingWorkload], start: float, objects: Objects) -> None:
         self._history = history
         self._start = start
         self._pending = {(entry.kind, entry.namespace, part): entry for entry in pending for part in entry.parts}
         self._pending |= {(entry.kind, entry.namespace, entry.name): entry for entry in pending}
+        slices = SliceMachines(objects)
         self._machines: dict[str, Machine | None] = {
-            name: _machine(node, topologies.get(("", name))) for name, node in history.nodes.items()
+            name: _machine(node, objects.get(NodeTopology, "", name), slices.machine_of(name))
+            for name, node in history.nodes.items()
         }
         self._evictions = Counter(id(eviction.workload) for eviction in history.evictions)
 
@@ -165,7 +166,8 @@ class _Ending:
         if mask is not None:
             gpu_set = tuple(bit for bit in range(mask.bit_length()) if mask >> bit & 1)
             if machine is not None and machine.is_known:
-                ideal = table_of(machine).best(machine.all_gpus, count)
+                wanted = count or len(gpu_set)  # GPUs of claims are not among the resources
+                ideal = table_of(machine).best(machine.all_gpus, wanted)
                 bandwidth = _bandwidth(machine, gpu_set)
                 best = ideal.bandwidth_gbps if ideal is not None else None
         return PodOutcome(
@@ -206,8 +208,9 @@ class _Ending:
             )
 
 
-def _machine(node: Node, topology: NodeTopology | None) -> Machine | None:
-    return read_machine(node.labels, node.annotations, topology, gpu_count=gpus_of(node.allocatable)).machine
+def _machine(node: Node, topology: NodeTopology | None, told: Machine | None) -> Machine | None:
+    offered = gpus_of(node.allocatable)
+    return read_machine(node.labels, node.annotations, topology, gpu_count=offered, of_slices=told).machine
 
 
 def _mask(annotation: str | None, machine: Machine | None) -> int | None:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from scheduler.framework.effects import AnnotatePod, BindPod, EvictPod, NominatePod
-from scheduler.model.node_topology import NodeTopology
 
 from .cluster import Cluster
 from .ending import outcome_of
@@ -124,7 +123,7 @@ class Simulation:
             end=self._last_progress,
             is_cut=self.is_cut,
             notes=self.world.notes,
-            topologies=self.cluster.storage.objects.all(NodeTopology),
+            objects=self.cluster.storage.objects,
         )
 
     def _settle(self) -> None:
