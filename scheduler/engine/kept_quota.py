@@ -116,13 +116,16 @@ class KeptQuota:
         claim = core.queues.claim_of(workload)
         if claim is None:
             return None
+        ledger = core.queues.ledger()
+        if any((charge := ledger.charge_of(uid)) is not None and charge.is_kept for uid in claim.uids):
+            return None  # others were evicted for it, or are about to be: that must not be in vain
         now = core.clock()
         seconds = self._run_times.longest_of(workload.pods.values())
         end = math.inf if seconds is None else now + seconds
         for kept in self._kept(entry, reserved, now):
             if kept.start is not None and end <= kept.start:
                 continue
-            found = clash(kept.claim, claim, core.queues.ledger(), self._gone_by(kept.start, now))
+            found = clash(kept.claim, claim, ledger, self._gone_by(kept.start, now))
             if found is not None:
                 self.keep_from(kept.key, workload.key)
                 when = "until it fits" if kept.start is None else f"from {time_text(kept.start)} on"

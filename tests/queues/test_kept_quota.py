@@ -173,3 +173,21 @@ def test_what_no_node_could_take_waits_for_quota_once_there_are_nodes():
     assert not world.node_of("small")
     end(world.wait(90), "old")
     assert world.node_of("big-0")
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_who_had_room_made_for_it_keeps_its_quota_when_a_hold_begins(restarts):
+    """The head waits for quota from 0 s on, so it is held from 300 s on; one was evicted at 250 s for another, and goes at 310 s."""
+    queues = a_queue("a", 8, 8), a_queue("z", 0)
+    world = a_world(4, *queues, nodes=2)
+    world.grace = None
+    world.add(runs("old", "a", 4, node="n0"), queued("victim", "z", 4).on("n1"))
+    members = [of_queue("a", a_pod(f"head-{n}").gang("head").gpus(4).created(1)) for n in range(2)]
+    world.add(a_gang("head", 2).created(1), *members).wait(250)
+    world.add(waits("later", "a", 4, 250)).wait(60)
+    assert world.evicted == ["victim"]
+    if restarts:
+        know(world.restart(), *queues)
+    world.remove("victim").add(queued("again", "z", 4, 311)).wait(20)
+    assert world.node_of("later") == "n1"
+    assert world.evicted == ["victim"]
