@@ -235,6 +235,7 @@ WORKLOADS = (
         Sizes(40, 160, 4),
         GPUS_PER_NODE,
         gangs,
+        (OURS, REFLECTOR, KUBE),
         small_schedulers=(OURS, KUBE),
     ),
     Workload("whole nodes", Sizes(512, 512), Sizes(32, 32), GPUS_PER_NODE, whole_nodes),
