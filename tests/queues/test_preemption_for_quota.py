@@ -102,3 +102,16 @@ def test_no_more_go_for_quota_than_have_to():
     world.add(queued("g", "b", 2).priority(100)).wait(60)
     assert [effect.pod.name for effect in world.of(EvictPod)] == ["low0"]
     assert "g" in world.placed
+
+
+def test_no_room_is_kept_for_who_went_for_quota():
+    """A gang of two goes one by one; what its controller makes anew is not nominated, as its quota would be the preemptor's."""
+    world = a_world(4, a_queue("b", 0, 2), nodes=2)
+    world.grace = None
+    world.add(a_gang("low", 2), *(of_queue("b", a_pod(f"low-{n}").gang("low").gpus(1)) for n in range(2))).wait(5)
+    world.add(queued("g", "b").priority(100)).wait(5)
+    for name in ("low-0", "low-1"):
+        world.remove(name).add(of_queue("b", a_pod(f"{name}-again").gang("low").gpus(1))).wait(20)
+    assert {effect.moves_to for effect in world.of(EvictPod)} == {""}
+    assert sorted(world.evicted) == ["low-0", "low-1"]
+    assert world.placed.keys() == {"g"}

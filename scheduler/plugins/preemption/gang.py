@@ -142,7 +142,7 @@ class GangPreemption(Plugin):
         try:
             if not (yield from self._plan(workload, trial, costs, plan)):
                 return None
-            units = [unit for unit in plan.dearest_first() if not unit.is_going]
+            units = [unit for unit in plan.dearest_first() if not unit.is_going and not plan.is_for_quota(unit)]
             for unit in units if len(units) <= MOST_MOVED else ():
                 is_placed = yield from again.place(unit, is_whole=stuck is not None)
                 if not is_placed and stuck is not None:
@@ -263,6 +263,10 @@ class _WhatIf:
     def is_enough(self) -> bool:
         """Tell whether the gang is within its queue's quota without those that are away."""
         return self._rules is None or self._rules.is_enough()
+
+    def is_for_quota(self, unit: Unit) -> bool:
+        """Tell whether a unit gives quota that the gang is short of: what takes its place would have none."""
+        return self._rules is not None and self._rules.relieves(unit.members)
 
     def dearest_first(self) -> list[Unit]:
         """Return the units that are away: budget breakers, then by what each costs, those that are going anyway last."""
