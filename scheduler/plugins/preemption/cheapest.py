@@ -84,7 +84,7 @@ class CheapestRun(DryRun):
         name = record.node.name
         here: dict[int, tuple[Unit, list[Pod]]] = {}
         for pod in record.pods.values():
-            if (unit := self._units.of(pod, name)) is not None:
+            if (unit := self._units.on_node(pod, name)) is not None:
                 here.setdefault(id(unit), (unit, []))[1].append(pod)
         cluster = self._handle.cluster
         options = [

@@ -82,6 +82,12 @@ class Costs:
                 self._by_unit.setdefault(id(unit), []).append(row)
         self.open(np.flatnonzero(mask).tolist())
 
+    def weighed(self, priority: int) -> Costs:
+        """Look at all rows, and note who holds domains; return itself."""
+        self.weigh(priority)
+        self.open_domains()
+        return self
+
     def open(self, rows: Iterable[int], placed: Mapping[int, Sequence[Pod]] | None = None) -> None:
         """Count what fits on rows as the snapshot is now, but for `placed` pods of ours; only such rows are offered."""
         for row in rows:

@@ -110,7 +110,7 @@ class DryRun:
     def _may_go(self, other: Pod, node_name: str) -> bool:
         """Tell whether a pod may be a victim."""
         if self._protects_gangs:
-            return self._units.of(other, node_name) is not None
+            return self._units.on_node(other, node_name) is not None
         return other.priority < self._pod.priority and not self._handle.is_stuck(other.uid)
 
     def _is_free(self, victim: Pod) -> bool:
@@ -122,7 +122,7 @@ class DryRun:
         chosen = {pod.uid for pod in victims}
         dragged: dict[str, tuple[Pod, str]] = {}
         for pod in victims:
-            unit = self._units.of(pod, node_name)
+            unit = self._units.on_node(pod, node_name)
             for member, node in unit.pods if unit else ():
                 if member.uid not in chosen:
                     dragged[member.uid] = (member, node)

@@ -8,7 +8,7 @@ can do without is spared, the dearest first.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,7 @@ MOST_REGIONS = 8
 #: Above every priority: with queues importance decides within one queue only.
 _ANY_PRIORITY = 2**31
 Steps = Generator[int, None, "PostFilterResult | Status"]
+_Answer = tuple["Loss", PostFilterResult]
 
 
 class GangPreemptionArgs(ConfigurationModel):
@@ -79,20 +80,24 @@ class GangPreemption(Plugin):
 
     def _evict(self, workload: Workload, trial: Trial, rules: Rules | None, failure: Failure) -> Steps:
         """Return the least harmful plan of evictions over all domains that the gang may be in."""
-        pods = workload.ordered()
-        units = Units(self.handle, workload.priority, workload.gang.key if workload.gang else None, rules)
         ceiling = workload.priority if rules is None else _ANY_PRIORITY
-        found: list[tuple[Loss, PostFilterResult]] = []
+        found: list[_Answer] = []
         reachable = tried = 0
+        units = self._units(workload, rules)
         for within in trial.regions():
-            costs = Costs(self.handle, units, trial, pods, within, rules)
+            costs = Costs(self.handle, units, trial, workload.ordered(), within, rules)
             reachable = max(reachable, reached := costs.reachable(ceiling))
             yield len(failure.nodes)
             if reached < workload.needed:
                 continue
-            costs.weigh(ceiling)
-            costs.open_domains()
-            answer = yield from self._plan_within(workload, trial, costs, rules)
+            answer = yield from self._plan_within(workload, trial, costs.weighed(ceiling), rules)
+            first = _gives_first(units, answer)
+            if first:  # of gangs that can do without some members others than the cheapest may go
+                others = Costs(
+                    self.handle, self._units(workload, rules, first), trial, workload.ordered(), within, rules
+                )
+                again = yield from self._plan_within(workload, trial, others.weighed(ceiling), rules)
+                answer = min((one for one in (answer, again) if one is not None), key=itemgetter(0), default=None)
             if answer is not None:
                 found.append(answer)
             tried += 1
@@ -106,12 +111,16 @@ class GangPreemption(Plugin):
         whom = "the whole gang" if workload.gang else "the pod"
         return _no(f"preemption: no set of less important pods makes room for {whom}.", workload.needed, retry_at)
 
+    def _units(self, workload: Workload, rules: Rules | None, first: Collection[str] = ()) -> Units:
+        """Return who may go for the workload, and with whom; of members that can be spared those on the nodes `first`."""
+        return Units(self.handle, workload.priority, workload.gang.key if workload.gang else None, rules, first)
+
     def _consolidate(self, workload: Workload, trial: Trial) -> Generator[int, None, PostFilterResult | None]:
         """Return a plan that moves restartable units, each to a place of its own; those that have none stay where they are."""
         rules = Restartable(self.handle, workload)
         if not rules.is_anybody():
             return None
-        found: list[tuple[Loss, PostFilterResult]] = []
+        found: list[_Answer] = []
         for within in trial.regions()[:MOST_REGIONS]:
             for _ in range(MOST_MOVED):
                 units = Units(self.handle, _ANY_PRIORITY, workload.gang.key if workload.gang else None, rules)
@@ -130,7 +139,7 @@ class GangPreemption(Plugin):
 
     def _plan_within(
         self, workload: Workload, trial: Trial, costs: Costs, rules: Rules | None, stuck: list[Unit] | None = None
-    ) -> Generator[int, None, tuple[Loss, PostFilterResult] | None]:
+    ) -> Generator[int, None, _Answer | None]:
         """Return a plan on the rows that the costs look at, with what it costs; everything is as it was then.
 
         With `stuck` it counts only if everybody finds a place again; who does not is put there.
@@ -232,6 +241,18 @@ class GangPreemption(Plugin):
         message = f"pod group preemption: found a placement for podgroup, {verb} {len(cost)} victims"
         message += going_too([pod for pod, _ in gone if self.handle.cluster.is_going(pod)])
         return PostFilterResult(victims, names, message)
+
+
+def _gives_first(units: Units, answer: _Answer | None) -> set[str]:
+    """Return the nodes whose members of gangs should go before others, if that may spare a gang; else nothing.
+
+    Those are the nodes that the workload gets though whole gangs go for that which can do without some, or, where no plan
+    was found, the fewest on which such gangs have as many as they can do without.
+    """
+    if answer is None:
+        return units.fewest_nodes()
+    plan = answer[1]
+    return set(plan.nominations.values()) if units.has_choice(victim.pod for victim in plan.victims) else set()
 
 
 class _WhatIf:

@@ -15,7 +15,7 @@ from scheduler.model.preemptibility import stated_preemptibility
 from scheduler.model.selectors import matches_labels
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from scheduler.framework.handle import Handle, Rules
     from scheduler.model import Budget, Gang, GangKey, Pod
@@ -113,6 +113,18 @@ class Unit:
         object.__setattr__(self, "members", tuple(pod for pod, _ in self.pods))
 
 
+@dataclass(slots=True)
+class _Split:
+    """A gang's placed members, those that go last first, and the unit of each."""
+
+    placed: list[tuple[Pod, str]]
+    units: dict[str, Unit | None]
+    #: Whether some of them, not all, can be done without, so that it matters who goes.
+    has_choice: bool
+    #: Node name → uid → the units of the members there, if nobody goes elsewhere.
+    by_node: dict[str, dict[str, Unit | None]] = field(default_factory=dict)
+
+
 class Units:
     """Which unit each placed pod belongs to, if evicted for someone of a given priority. Computed per attempt.
 
@@ -120,15 +132,26 @@ class Units:
     evicted and did not go in time are not counted on.
     """
 
-    def __init__(self, handle: Handle, priority: int, spared: GangKey | None, rules: Rules | None = None) -> None:
-        """Take the preemptor's priority and its own gang, which is spared; with `rules` these decide, not the priority."""
+    def __init__(
+        self,
+        handle: Handle,
+        priority: int,
+        spared: GangKey | None,
+        rules: Rules | None = None,
+        first: Collection[str] = (),
+    ) -> None:
+        """Take the preemptor's priority and its own gang, which is spared; with `rules` these decide, not the priority.
+
+        Of members that their gang can do without, those on the nodes `first` go before others.
+        """
         self._rules = rules
         self._cluster = handle.cluster
         self._is_stuck = handle.is_stuck
         self._priority = priority
         self._spared = spared
         self._now = handle.now()
-        self._gangs: dict[GangKey, Mapping[str, Unit | None]] = {}
+        self._first = first
+        self._gangs: dict[GangKey, _Split] = {}
 
     def of(self, pod: Pod, node_name: str) -> Unit | None:
         """Return what evicting a pod entails; None if it may not be evicted for this preemptor."""
@@ -146,9 +169,50 @@ class Units:
             return None
         if key not in self._gangs:
             self._gangs[key] = self._split(key)
-        return self._gangs[key].get(pod.uid)
+        return self._gangs[key].units.get(pod.uid)
 
-    def _split(self, key: GangKey) -> dict[str, Unit | None]:
+    def on_node(self, pod: Pod, node_name: str) -> Unit | None:
+        """Return what evicting a pod entails if room is made on its node alone: its gang gives first what stands there."""
+        unit, key = self.of(pod, node_name), self._cluster.gang_of(pod)
+        split = self._gangs.get(key) if key is not None else None
+        if split is None or not split.has_choice or pod.uid not in split.units:
+            return unit
+        assert key is not None
+        here = split.by_node.get(node_name)
+        if here is None:
+            alone = self._spare(key, split.placed, [entry for entry in split.placed if entry[1] == node_name])[1]
+            here = split.by_node[node_name] = {member.uid: self._alone(member, node) for member, node in alone}
+        return here.get(pod.uid, unit)
+
+    def has_choice(self, gone: Iterable[Pod]) -> bool:
+        """Tell whether among pods a whole gang goes that can do without some members, so that others might do."""
+        uids = {pod.uid for pod in gone}
+        return any(
+            unit is not None and unit.gang is not None and uid in uids
+            for split in self._gangs.values()
+            if split.has_choice
+            for uid, unit in split.units.items()
+        )
+
+    def fewest_nodes(self) -> set[str]:
+        """Return, of each gang that was asked about and can spare some members, the fewest nodes with so many who may go."""
+        found: set[str] = set()
+        for split in self._gangs.values():
+            if not split.has_choice:
+                continue
+            left = sum(unit is not None and unit.gang is None for unit in split.units.values())
+            may_go = Counter(node for member, node in split.placed if self._may_evict(member))
+            for node, count in may_go.most_common():
+                if left <= 0:
+                    break
+                found.add(node)
+                left -= count
+        return found
+
+    def _alone(self, member: Pod, node: str) -> Unit | None:
+        return Unit(((member, node),), member.priority, surplus=(member,)) if self._may_evict(member) else None
+
+    def _split(self, key: GangKey) -> _Split:
         """Return each member's unit: the least important above the minimum go alone, the rest as a whole, or not if protected."""
         placed = [
             (member, node)
@@ -159,7 +223,7 @@ class Units:
         ]
         gang = self._cluster.gangs[key]
         placed.sort(key=lambda entry: self._dearness(entry[0], gang))
-        core, surplus = self._spare(key, placed)
+        core, surplus = self._spare(key, placed, self._last(placed))
         highest = max((member.priority for member, _ in core), default=self._priority)
         can_go = all(self._may_evict(member) for member, _ in core) and not any(
             self._is_stuck(member.uid) for member, _ in placed
@@ -168,10 +232,14 @@ class Units:
         spared = tuple(member for member, _ in surplus)
         whole = Unit(tuple(placed), highest, key, surplus=spared) if core and can_go else None
         units: dict[str, Unit | None] = {member.uid: whole for member, _ in core}
-        for member, node in surplus:
-            unit = Unit(((member, node),), member.priority, surplus=(member,))
-            units[member.uid] = unit if self._may_evict(member) else None
-        return units
+        units |= {member.uid: self._alone(member, node) for member, node in surplus}
+        return _Split(placed, units, has_choice=bool(core) and bool(surplus))
+
+    def _last(self, placed: list[tuple[Pod, str]]) -> list[tuple[Pod, str]]:
+        """Return members in the order in which they go at last: those on the nodes `first` before all others."""
+        if not self._first:
+            return placed
+        return sorted(placed, key=lambda entry: entry[1] in self._first and self._may_evict(entry[0]))
 
     def _dearness(self, pod: Pod, gang: Gang) -> tuple[bool, int, float, tuple[int, float, str]]:
         """Return a key that sorts first who goes last: the protected, the important, those that would lose most work."""
@@ -188,17 +256,20 @@ class Units:
         return self._rules.may_evict(pod) if self._rules is not None else pod.priority < self._priority
 
     def _spare(
-        self, key: GangKey, placed: list[tuple[Pod, str]]
+        self, key: GangKey, placed: list[tuple[Pod, str]], asked: list[tuple[Pod, str]]
     ) -> tuple[list[tuple[Pod, str]], list[tuple[Pod, str]]]:
-        """Divide members, the most important first, into those that the gang's minima need and those that it can do without."""
+        """Divide those of the placed members that are asked about into who the gang's minima need and who it can do without.
+
+        Who goes last stands first.
+        """
         gang, role_of = self._cluster.gangs[key], self._cluster.groups.role_of
         if gang.is_one_unit:
-            return placed, []
+            return asked, []
         counts = Counter(role_of(member) for member in self._cluster.members(key) if member.phase == "Succeeded")
         counts.update(role_of(member) for member, _ in placed)
         surplus: list[tuple[Pod, str]] = []
         missing = Needs(gang, counts).missing()
-        for entry in reversed(placed):
+        for entry in reversed(asked):
             role = role_of(entry[0])
             counts[role] -= 1
             if Needs(gang, counts).missing() > missing:
@@ -206,7 +277,7 @@ class Units:
             else:
                 surplus.append(entry)
         chosen = {member.uid for member, _ in surplus}
-        return [entry for entry in placed if entry[0].uid not in chosen], surplus[::-1]
+        return [entry for entry in asked if entry[0].uid not in chosen], surplus[::-1]
 
 
 def _protects(budget: Budget) -> bool:
