@@ -58,7 +58,54 @@ def _score_panic(_case: Object, _ours: Object, theirs: Object) -> Iterator[Leaf]
         yield from (("scores",), ("total",), ("best",))
 
 
+def _claim_names(case: Object, _ours: Object, theirs: Object) -> Iterator[Leaf]:
+    """Forgives nodes that upstream clears of pods whose claims only have the names of the pod's own, in other namespaces."""
+    said = theirs.get("preemption", {})
+    if not said.get("candidates"):
+        return
+    namespace, names = _namespace_of(case["pod"]), _exclusive_claims(case)
+    strangers = {
+        f"{_namespace_of(one)}/{one['metadata']['name']}"
+        for one in case["objects"]
+        if one["kind"] == "Pod" and _namespace_of(one) != namespace and names & _claims_of(one)
+    }
+    nodes = [node for node, found in said.get("candidates", {}).items() if strangers & set(found["pods"])]
+    for node in nodes:
+        yield ("preemption", "candidates", node)
+        yield ("preemption", "rejected", node)
+    if not set(nodes).isdisjoint(said.get("chosen", ())):
+        yield from (("preemption", "chosen"), ("preemption", "postFilter"), ("fitError",))
+
+
+def _exclusive_claims(case: Object) -> set[str]:
+    """Returns the names of the pod's claims that one pod alone may use."""
+    exclusive = {
+        one["metadata"]["name"]
+        for one in case["objects"]
+        if one["kind"] == "PersistentVolumeClaim"
+        and _namespace_of(one) == _namespace_of(case["pod"])
+        and "ReadWriteOncePod" in one["spec"].get("accessModes", ())
+    }
+    return exclusive & _claims_of(case["pod"])
+
+
+def _namespace_of(one: Object) -> str:
+    return str(one["metadata"].get("namespace") or "default")
+
+
+def _claims_of(pod: Object) -> set[str]:
+    """Returns the names of the claims that a pod's volumes name."""
+    volumes = pod["spec"].get("volumes") or ()
+    return {volume["persistentVolumeClaim"]["claimName"] for volume in volumes if volume.get("persistentVolumeClaim")}
+
+
 DIFFERENCES = (
+    Difference(
+        "claim-names",
+        "In the dry run of a preemption upstream's VolumeRestrictions takes a claim of another namespace for the pod's own "
+        "ReadWriteOncePod claim if it has its name, and evicts a pod that does not free it.",
+        _claim_names,
+    ),
     Difference(
         "error-order",
         "Where Filter fails on several nodes of a preemption's dry run, upstream lists the errors in the order in which its "

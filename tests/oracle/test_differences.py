@@ -16,10 +16,12 @@ NOT_FOUND = {"postFilter": {"code": "Error", "reasons": ["not found"]}}
 NOT_HELPFUL = {"postFilter": {"code": "Unschedulable", "reasons": ["preemption: it is not helpful."]}}
 
 
-def rest(ours: dict[str, Any], theirs: dict[str, Any]) -> tuple[list[str], list[tuple[str, ...]]]:
+def rest(
+    ours: dict[str, Any], theirs: dict[str, Any], case: dict[str, Any] = CASE
+) -> tuple[list[str], list[tuple[str, ...]]]:
     """Return which differences were explained, and the paths of those that were not."""
     ours, theirs = {"id": "c"} | ours, {"id": "c"} | theirs
-    explained = explain(CASE, ours, theirs, compare("c", ours, theirs))
+    explained = explain(case, ours, theirs, compare("c", ours, theirs))
     return sorted(explained.by_name), [one.path for one in explained.rest]
 
 
@@ -58,6 +60,38 @@ def test_search_limit_explains_what_was_given_up_here_alone() -> None:
         rest({"error": "plugin DynamicResources failed at Filter: node n6: no such claim"}, {"feasible": []})[1] != []
     )
     assert rest({"feasible": []}, {"error": text})[1] != []
+
+
+def user_of(claim: str, namespace: str, name: str) -> dict[str, Any]:
+    """Return a pod that uses a claim."""
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]
+    return {"kind": "Pod", "metadata": {"name": name, "namespace": namespace}, "spec": {"volumes": volumes}}
+
+
+@pytest.mark.parametrize(
+    ("mode", "namespace", "is_explained"),
+    [("ReadWriteOncePod", "b", True), ("ReadWriteOncePod", "a", False), ("ReadWriteOnce", "b", False)],
+)
+def test_claim_names_explain_victims_of_other_namespaces_alone(
+    mode: str, namespace: str, *, is_explained: bool
+) -> None:
+    """Those whose claim has the name of one that the pod has to have for itself."""
+    claim = {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "c", "namespace": "a"},
+        "spec": {"accessModes": [mode]},
+    }
+    case = CASE | {"objects": [claim, user_of("c", namespace, "user")], "pod": user_of("c", "a", "p")}
+    found = {
+        "candidates": {"n0": {"pods": [f"{namespace}/user"], "pdbViolations": 0}},
+        "rejected": {},
+        "chosen": ["n0"],
+    }
+    theirs = {"preemption": found, "fitError": "preempting 1 victims"}
+    refused = {"n0": {"code": "Unschedulable", "plugin": "VolumeRestrictions", "reasons": ["in use"]}}
+    ours = {"preemption": {"candidates": {}, "rejected": refused, "chosen": []}, "fitError": "no victims"}
+    names, left = rest(ours, theirs, case)
+    assert (names, bool(left)) == ((["claim-names"], False) if is_explained else ([], True))
 
 
 def test_score_panic_explains_scores_that_were_never_made() -> None:
