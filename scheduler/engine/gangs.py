@@ -12,7 +12,7 @@ from scheduler.model.gang import BELOW_MINIMUM
 from scheduler.model.needs import Needs, minimum_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from scheduler.framework.status import Status
     from scheduler.framework.workload import Workload
@@ -86,12 +86,22 @@ def phase_of(gang: Gang, members: list[Pod], cluster: ClusterState, *, in_flight
 
 
 def condition_of(
-    gang: Gang, members: list[Pod], cluster: ClusterState, refusal: Status | None, *, was_complete: bool
+    gang: Gang,
+    members: list[Pod],
+    cluster: ClusterState,
+    refusal: Status | None,
+    *,
+    told: Collection[Pod],
+    was_complete: bool,
 ) -> tuple[str, str, str]:
-    """Return status, reason and message of the condition Scheduled; a gang that was complete is told apart."""
+    """Return status, reason and message of the condition Scheduled; a gang that was complete is told apart.
+
+    `told` are members that run on under notice of their eviction: they are on nodes for now.
+    """
     if gang.problems:
         return "False", "InvalidPodGroup", "; ".join(gang.problems)
-    placed = [pod for pod in members if pod.phase == "Succeeded" or (pod.node_name and cluster.counts_as_placed(pod))]
+    on_nodes = [pod for pod in members if pod.phase == "Succeeded" or (pod.node_name and cluster.counts_as_placed(pod))]
+    placed = [*on_nodes, *told]
     needs = needs_with(gang, placed, cluster)
     if placed and not needs.missing():
         return "True", "Scheduled", f"at least {minimum_of(gang)} members are on nodes or have succeeded"

@@ -83,14 +83,14 @@ class Health:
         if not needs.missing():
             self.forget(key)
             return "True", "MinimumReached", f"at least {minimum_of(gang)} members are on nodes or have succeeded"
-        told = self._told_to_go(members)
+        told = self.told_to_go(members)
         if told and not needs_with(gang, [*bound, *told], core.cluster).missing():
             self.forget(key)
             return "True", UNDER_NOTICE, self._notice_of(told)
         shortfall = self._below.setdefault(key, Shortfall(core.clock()))
         return "False", shortfall.done or BELOW_MINIMUM, progress(gang, len(bound), needs) + _outlook(gang, shortfall)
 
-    def _told_to_go(self, members: list[Pod]) -> list[Pod]:
+    def told_to_go(self, members: list[Pod]) -> list[Pod]:
         """Return the members that run on under notice of their eviction."""
         notices = self._core.preempting.notices
         return [

@@ -86,8 +86,10 @@ def extended_requests(spec: PodSpec) -> tuple[ExtendedRequest, ...]:
     init = spec.init_containers or ()
     found = []
     for position, container in enumerate((*init, *spec.containers)):
-        asked = container.resources.requests if container.resources else None
-        if asked and any("/" in name for name in asked):
+        resources = container.resources
+        # a limit without a request counts as one, as the API server defaults it
+        asked = (resources.limits or {}) | (resources.requests or {}) if resources else {}
+        if any("/" in name for name in asked):
             is_short = position < len(init) and container.restart_policy != "Always"
             found += _of_container(position, container, asked, is_short=is_short)
     return tuple(found)

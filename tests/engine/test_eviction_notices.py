@@ -190,6 +190,7 @@ def test_a_gang_under_notice_has_its_minimum_and_says_until_when():
     world = World(nodes(2), gang, old).run().add(preempting("pod")).run().wait(5)
     status = world.gang_status("old")
     assert (status.satisfied, status.satisfied_reason) == ("True", "EvictionNotice")
+    assert (status.phase, status.scheduled, status.reason) == ("Running", "True", "Scheduled")
     assert f"run until {text_of(START + 60)}" in status.satisfied_message
     world.wait(50)
     assert world.events("GangShrunk") == []

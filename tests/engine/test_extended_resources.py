@@ -37,6 +37,13 @@ def devices_of(made: DeviceWorld, pod: str) -> list[str]:
     return made.devices(claim["metadata"]["name"]) if claim is not None else []
 
 
+def test_a_limit_without_a_request_counts_as_one() -> None:
+    """As the API server defaults it; manifests that no API server has seen have the limit alone."""
+    made = world().add(a_pod("p").cpu(1).limit(GPU, 2), a_pod("large").cpu(1).limit(GPU, 3)).run()
+    assert devices_of(made, "p") == [f"{made.node_of('p')}/gpu-0", f"{made.node_of('p')}/gpu-1"]
+    assert made.node_of("large") == ""
+
+
 @pytest.mark.parametrize("resource", [GPU, IMPLICIT])
 def test_a_pod_gets_devices_for_an_extended_resource(resource: str) -> None:
     """By the name that the class gives, or by the one that it has anyway: a claim is made, allocated and reserved, and the pod says so."""
